@@ -112,7 +112,7 @@ def test_what_is_right_is_uploaded_again_where_somebody_wrote_into_it(far: Sessi
     right, comparer = Right(result.copy()), comparer_on(far, DataType.FLOAT32)
     comparer.expect(right)
     for copy in comparer._copies[right]:
-        far.device.write(copy.buffer, np.ones(5000, np.float32))
+        far.device.write(copy.place.buffer, np.ones(5000, np.float32))
     report = comparer.compare(there(far, result), right)
     assert report is not None
     assert report.max_error == 0

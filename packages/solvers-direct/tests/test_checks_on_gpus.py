@@ -13,6 +13,7 @@ from devices_for_tests import as_gpu
 from convfind.checking import workbench
 from convfind.checking.draws import timed_draw
 from convfind.checking.guards import poisoned
+from convfind.checking.held import Held
 from convfind.checking.workbench import Workbench
 from convfind.errors import VerificationError
 from convfind.finddb import BinaryStore, FindDb
@@ -36,15 +37,10 @@ def test_no_result_of_a_candidate_is_read_back(
     kernels = KernelCache(gpu, BinaryStore.open(None), 1)
     far = Session(gpu, default_registry(), FindDb.open(None), kernels)
     monkeypatch.setattr("convfind.checking.conv_draw._HOST_REFERENCE_MACS", 0)
-    problem = ConvProblem.forward(x=(2, 8, 40, 40), w=(16, 8, 3, 3), padding=1)
+    problem = ConvProblem.forward(x=(12, 8, 40, 40), w=(16, 8, 3, 3), padding=1)
     solver = far.registry.find_solver("direct-naive-fwd")
     assert solver is not None
     bench = Workbench(problem, far, constant_weights=False)
-    bench.make_ready(verify=True)
-    assert bench.first.draw.compared is not None
-    assert bench.sets[0].draw.compared is not None, "the device is believed, as it was right"
-    recipe = asking.recipe(solver, problem, far.target)
-    candidate = bench.candidate(recipe, far.kernels.load_or_raise(recipe.programs))
     reads: list[int] = []
     read = far.device.read
 
@@ -53,6 +49,11 @@ def test_no_result_of_a_candidate_is_read_back(
         read(buffer, array, offset)
 
     monkeypatch.setattr(far.device, "read", watched)
+    bench.make_ready(verify=True)
+    assert bench.first.draw.compared is not None
+    assert bench.sets[0].draw.compared is not None, "the device is believed, as it was right"
+    recipe = asking.recipe(solver, problem, far.target)
+    candidate = bench.candidate(recipe, far.kernels.load_or_raise(recipe.programs))
     assert candidate.verify(solver).error.max_error < 1e-5
     candidate.sample()
     candidate.confirm(solver)
@@ -64,6 +65,11 @@ def test_no_result_of_a_candidate_is_read_back(
     far.device.write(y.buffer, np.append(poisoned(y.guard), np.full(4, 1, np.uint8)))
     with pytest.raises(VerificationError, match="right at first, and wrong when it was timed"):
         bench.check_again(place, solver)
+    held = bench.first.draw.compared
+    assert isinstance(held, Held)
+    far.device.fill(held.memory.buffer, 1)
+    assert candidate.verify(solver).error.max_error < 1e-5, "NumPy knows what is right"
+    assert result in reads
 
 
 @pytest.mark.parametrize(("memory", "drawn"), [(1 << 34, 1), (1 << 17, 0)])

@@ -10,7 +10,8 @@ import pytest
 from devices_for_tests import on_cpu
 
 from convfind.checking.accuracy import check_error, error_bound, measure_error, spread_magnitude
-from convfind.checking.random_data import Distribution, random_data
+from convfind.checking.random_data import random_data
+from convfind.checking.random_numbers import Distribution
 from convfind.checking.reference import reference_convolution, reference_magnitude
 from convfind.device.target import DeviceKind
 from convfind.problem import ConvProblem

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from convfind.checking.accuracy import check_error, error_bound, measure_error
-from convfind.checking.random_data import Distribution, random_data
+from convfind.checking.random_data import random_data
+from convfind.checking.random_numbers import Distribution
 from convfind.checking.reference import reference_convolution, reference_magnitude
 from convfind.problem import ConvProblem
 from convfind_solvers_winograd.applicability import error_bound as stated_bound

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from convfind.checking import conv_draw
 from convfind.checking.conv_draw import ConvDraw, is_large
-from convfind.checking.draw import Assistant
+from convfind.checking.draw import Assistant, Computed, Results
 from convfind.checking.reference import reference_convolution
 from convfind.errors import VerificationError
 from convfind.problem import ConvProblem
@@ -58,15 +59,53 @@ def test_small_errors_in_few_numbers_are_seen_again(dtype: DataType, beta: float
 @pytest.mark.parametrize("groups", [1, 16])
 def test_a_device_is_believed_only_where_it_is_right(direction: Direction, groups: int) -> None:
     forward = ConvProblem.forward((16, 64, 24, 24), (64, 64 // groups, 5, 5), groups=groups)
-    problem, writes = forward.with_direction(direction), direction.writes
+    problem = forward.with_direction(direction)
     assert is_large(problem)
     by_host = ConvDraw(problem, 1, "uniform").right
 
     def computed(factor: float) -> Assistant:
         result = (by_host.result * factor).astype(np.float32)
-        return lambda one: ({writes: result}, MockDynamic())
+
+        def assistant(one: ConvProblem, memory: Results | None = None) -> Computed:
+            return Computed(result, MockDynamic())
+
+        return assistant
 
     for factor, is_right in ((1.0, True), (1.001, False)):
         draw = ConvDraw(problem, 1, "uniform")
         assert draw.make_ready(computed(factor)) is is_right
         np.testing.assert_allclose(draw.right.result, by_host.result, rtol=1e-6, atol=1e-6)
+
+
+def test_a_device_adds_up_the_magnitude_of_small_results_and_is_believed_where_it_is_right(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("convfind.checking.conv_draw._HOST_REFERENCE_MACS", 0)
+    forward = ConvProblem.forward((8, 24, 12, 12), (24, 1, 3, 3), groups=24, padding=1)
+    problem = forward.with_direction(Direction.BACKWARD_WEIGHTS)
+    by_host = ConvDraw(problem, 1, "uniform")
+    by_host.make_ready()
+
+    def computed(factor: float) -> Assistant:
+        def assistant(one: ConvProblem, memory: Results | None = None) -> Computed:
+            share = 1.0 if memory is None else factor
+            first, second = (
+                tensor_view(one, name, (memory or by_host.memory)[name])
+                for name in one.direction.reads
+            )
+            result = share * reference_convolution(one, first, second)
+            return Computed(result.astype(np.float32), MockDynamic())
+
+        return assistant
+
+    def no_reference(*_: Any) -> Any:
+        raise AssertionError("NumPy computed it")
+
+    for factor, is_right in ((1.0, True), (1.01, False)):
+        draw = ConvDraw(problem, 1, "uniform")
+        with monkeypatch.context() as patch:
+            if is_right:
+                patch.setattr(conv_draw, "reference_magnitude", no_reference)
+            assert draw.make_ready(computed(factor))
+        assert draw._magnitude is not None
+        np.testing.assert_allclose(draw._magnitude, by_host._magnitude, rtol=1e-6)

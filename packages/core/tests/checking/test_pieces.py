@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from convfind.checking import pieces
-from convfind.checking import random_data as drawing
-from convfind.checking.random_data import Distribution, random_data
+from convfind.checking import pieces, random_numbers
+from convfind.checking.random_data import random_data
+from convfind.checking.random_numbers import Distribution
 from convfind.checking.tensor_set import same_bytes
 from convfind.problem import ConvProblem
 from convfind.types import DataType
@@ -43,12 +43,14 @@ def test_nan_is_the_same_as_itself_and_zero_is_not_minus_zero() -> None:
 def test_data_are_the_same_on_any_number_of_cores(
     distribution: Distribution, dtype: DataType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drawing, "_DRAWN_AT_ONCE", 1000)
+    monkeypatch.setattr(random_numbers, "_DRAWN_AT_ONCE", 1000)
     problem = ConvProblem.forward(x=(3, 5, 31, 37), w=(4, 5, 3, 3), dtype=dtype)
     drawn = []
     for cores in (1, 2, 7):
         monkeypatch.setattr(pieces, "usable_cpus", lambda cores=cores: cores)
+        random_numbers.ring_of.cache_clear()
         drawn.append(random_data(problem, 5, distribution))
+    random_numbers.ring_of.cache_clear()
     for other in drawn[1:]:
         for one, same in zip(drawn[0], other, strict=True):
             np.testing.assert_array_equal(one, same)

@@ -28,7 +28,7 @@ from convfind_networks import Graph, GraphBuilder, Value
 from convfind_networks.errors import BindingError, PlanError, UnsupportedError
 from convfind_networks.graph import TensorType
 from convfind_networks.ops import Identity, Reduce, ReduceFunction, Reshape, Transpose
-from convfind_networks.plan import Place, Plan, compile_graph, compiling, plan_file
+from convfind_networks.plan import Place, Plan, compile_graph, plan_file
 from convfind_networks.plan.plan_file import checksum_of
 
 safetensors = pytest.importorskip("safetensors")
@@ -230,7 +230,7 @@ def test_sizes_of_a_plan_do_not_change_and_what_is_asked_for_is_obeyed(
     def noted(handle: Handle, problems: Any, mode: Any, **policy: Any) -> Any:
         raise Chosen(mode)
 
-    monkeypatch.setattr(compiling, "find_all", noted)
+    monkeypatch.setattr(Handle, "find_all", noted)
     backend = MockBackend(devices=(replace(MOCK_TARGET, identity="", kind=kind),))
     configured = Settings(user_db_path=tmp_path, **settings)
     with (

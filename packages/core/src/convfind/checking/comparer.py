@@ -15,6 +15,7 @@ import numpy as np
 
 from convfind.checking.accuracy import INFINITE_ERROR, ErrorReport, relative_error, subnormal_step
 from convfind.checking.fingerprints import groups_on, items_on
+from convfind.checking.held import Held
 from convfind.log import logger
 from convfind.runtime.backend import InvokeArgs
 from convfind.solver import asking
@@ -48,11 +49,20 @@ def program_for(target: Target, result: str, right: str, yardstick: str) -> Prog
 
 
 @dataclass(frozen=True, slots=True)
+class _Place:
+    """Memory of the device with numbers of a type, by NumPy's name, from an offset on."""
+
+    buffer: DeviceBuffer
+    dtype: str
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class _Copy:
     """An array that the device has too, and the fingerprint of it there."""
 
     array: Array
-    buffer: DeviceBuffer
+    place: _Place
     mark: int
 
 
@@ -68,6 +78,7 @@ class Comparer:
         self._found = np.empty((self._groups, _NUMBERS), np.float64)
         self._found_there = self._device.allocate(self._found.nbytes)
         self._copies: dict[Right, tuple[_Copy, ...]] = {}
+        self._held: set[Held] = set()
 
     @classmethod
     def on(
@@ -81,49 +92,65 @@ class Comparer:
             return None
         return cls(session, dtype, fingerprints)
 
-    def expect(self, right: Right) -> None:
+    def holds(self, nbytes: int) -> bool:
+        """Return whether the device's memory has room for right results of so many bytes."""
+        return not nbytes > self._session.target.global_memory // _SHARE > 0
+
+    def expect(self, right: Right | Held) -> None:
         """Have the device know what is right, before anybody's kernel runs.
 
         Where it cannot, or has little memory, nothing is compared with it there.
         """
-        arrays = [one for one in (right.result, right.yardstick) if one is not None]
-        if sum(one.nbytes for one in arrays) > self._session.target.global_memory // _SHARE > 0:
-            return
         try:
-            copies = tuple(self._copy_of(one) for one in arrays)
-            result = self._device.allocate(right.result.size * self._dtype.numpy.itemsize)
-            self._run(BufferArg("result"), result, copies)
+            if isinstance(right, Held):
+                self._try(right.operand.elements, (_place_of(right),))
+                self._held.add(right)
+                return
+            arrays = [one for one in (right.result, right.yardstick) if one is not None]
+            if self.holds(sum(one.nbytes for one in arrays)):
+                copies = tuple(self._copy_of(one) for one in arrays)
+                self._try(right.result.size, tuple(copy.place for copy in copies))
+                self._copies[right] = copies
         except asking.FAILURES as error:
             logger.info("the host compares results, as the device fails: %s", error)
-            return
-        self._copies[right] = copies
 
-    def compare(self, result: Guarded, right: Right) -> ErrorReport | None:
+    def compare(self, result: Guarded, right: Right | Held) -> ErrorReport | None:
         """Return how far a result without gaps is off; None where the device cannot say.
 
         Raises:
             DeviceError: the device has failed.
         """
+        place = BufferArg("result", result.guard)
+        # Whoever wrote into what is right is caught by other checks.
+        if isinstance(right, Held):
+            if right not in self._held or not right.is_intact:
+                return None
+            return self._run(place, result.buffer, right.operand.elements, (_place_of(right),))
         copies = self._copies.get(right)
         if copies is None:
             return None
-        for copy in copies:  # whoever wrote into it is caught by other checks
-            if self._mark_of(copy.buffer, copy.array) != copy.mark:
-                self._device.write(copy.buffer, copy.array)
-        return self._run(BufferArg("result", result.guard), result.buffer, copies)
+        for copy in copies:
+            if self._mark_of(copy.place.buffer, copy.array) != copy.mark:
+                self._device.write(copy.place.buffer, copy.array)
+        places = tuple(copy.place for copy in copies)
+        return self._run(place, result.buffer, right.result.size, places)
+
+    def _try(self, count: int, places: tuple[_Place, ...]) -> None:
+        """Compare anything once. Raises what is a device's failure."""
+        result = self._device.allocate(count * self._dtype.numpy.itemsize)
+        self._run(BufferArg("result"), result, count, places)
 
     def _run(
-        self, result: BufferArg, buffer: DeviceBuffer, copies: tuple[_Copy, ...]
+        self, result: BufferArg, buffer: DeviceBuffer, count: int, places: tuple[_Place, ...]
     ) -> ErrorReport:
-        right, sizes = copies[0], copies[-1]  # of a result without a yardstick, the same
-        types = (one.array.dtype.name for one in (right, sizes))
-        program = program_for(self._session.target, self._dtype.value, *types)
+        right, sizes = places[0], places[-1]  # of a result without a yardstick, the same
+        program = program_for(
+            self._session.target, self._dtype.value, *(one.dtype for one in (right, sizes))
+        )
+        compared = BufferArg("right", right.offset), BufferArg("yardstick", sizes.offset)
         launch = Launch(
             KernelSpec(program, "compare"),
-            (
-                *(result, BufferArg("right"), BufferArg("yardstick"), BufferArg("found")),
-                *(i64(right.array.size), f32(_step_of(self._dtype.numpy))),
-            ),
+            (result, *compared, BufferArg("found"), i64(count), f32(_step_of(self._dtype.numpy))),
             global_size=(self._groups * self._items, 1, 1),
             local_size=(self._items, 1, 1),
         )
@@ -142,10 +169,15 @@ class Comparer:
         memory = np.ascontiguousarray(array)
         buffer = self._device.allocate(memory.nbytes)
         self._device.write(buffer, memory)
-        return _Copy(memory, buffer, self._mark_of(buffer, memory))
+        place = _Place(buffer, array.dtype.name)
+        return _Copy(memory, place, self._mark_of(buffer, memory))
 
     def _mark_of(self, buffer: DeviceBuffer, array: Array) -> int:
         return self._fingerprints.of(buffer, array.nbytes)
+
+
+def _place_of(held: Held) -> _Place:
+    return _Place(held.memory.buffer, held.operand.dtype.numpy.name, held.memory.guard)
 
 
 def _step_of(dtype: np.dtype[Any]) -> float:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -15,11 +17,14 @@ from convfind.checking.accuracy import (
     spread_magnitude,
 )
 from convfind.checking.checksum import Checksum
-from convfind.checking.draw import Array, Assistant, Draw, Results, no_assistant
+from convfind.checking.draw import Array, Assistant, Computed, Draw, Results, no_assistant
+from convfind.checking.held import Held
 from convfind.checking.pieces import Begun
-from convfind.checking.random_data import Distribution, random_operands
+from convfind.checking.random_data import random_operands, random_parts
+from convfind.checking.random_numbers import Distribution
 from convfind.checking.reference import (
     Right,
+    finished_magnitude,
     finished_result,
     reference_magnitude,
     right_result,
@@ -29,6 +34,7 @@ from convfind.errors import VerificationError
 from convfind.problem import ConvProblem
 from convfind.runtime.tensors import tensor_view
 from convfind.solver import Solver, asking
+from convfind.types import DataType
 
 #: From so many multiply-accumulates on a GPU computes the reference faster than NumPy does, which
 #: takes 50 ns for one of a depthwise layer.
@@ -37,6 +43,8 @@ _HOST_REFERENCE_MACS = 2 * 10**7
 _FEW_RESULTS = 4096
 #: Up to so many multiply-accumulates a small result is compared whole each time.
 _FEW_PRODUCTS = 2**20
+#: Types of results that hold the sum of any number of absolute values.
+_HOLD_MAGNITUDES = (DataType.FLOAT32, DataType.FLOAT64, DataType.BFLOAT16)
 
 
 class ConvDraw(Draw):
@@ -51,8 +59,15 @@ class ConvDraw(Draw):
 
     def __init__(self, problem: ConvProblem, seed: int, distribution: Distribution) -> None:
         super().__init__(problem, seed, random_operands(problem, seed, distribution))
+        self.parts = {
+            name: part
+            for name, part in random_parts(problem, seed, distribution).items()
+            if distribution != "wide" and self._is_plain(name)
+        }
         self._writes = problem.direction.writes
         self._right: Right | None = None
+        self._held: Held | None = None
+        self._sampled: Begun[tuple[Sample, Checksum]] | None = None
         if self.reads_results:
             view = self._view(self._writes, self.before[self._writes])
             view[...] = np.random.default_rng(seed + 1).random(view.shape)
@@ -63,25 +78,33 @@ class ConvDraw(Draw):
         return self.problem.reads_result
 
     @property
-    def compared(self) -> Right | None:
+    def compared(self) -> Right | Held | None:
         """The reference of a large result, where there is one."""
-        return None if self._is_small else self._right
+        return None if self._is_small else self._held or self._right
+
+    def begin(self) -> None:
+        """Have other threads begin with what says whether a device is believed."""
+        if self._sampled is None and is_large(self.problem):
+            convolved = self.problem.without_epilogue()
+            self._sampled = Begun(partial(_sampled, convolved, self._tensors[:3]))
 
     def make_ready(self, assistant: Assistant = no_assistant) -> bool:
         """Compute the reference, and the magnitude of small results."""
-        checks = is_large(self.problem) and assistant is not no_assistant
-        sampled = Begun(self._sampled) if checks else None
-        convolved = self._by_device(assistant)
-        if convolved is not None and sampled is not None:
-            self._believe(*convolved, *sampled.result())
-        _ = self.right, self._magnitude
-        return self.right.is_rounded
+        is_known = self._right is not None or self._held is not None
+        if not is_known and assistant is not no_assistant and is_large(self.problem):
+            self._ask(assistant)
+        if self._held is None:
+            _ = self.right, self._magnitude
+        return self._is_by_device
 
     def make_ready_again(self, assistant: Assistant = no_assistant) -> None:
         """Have the device compute the reference, or compute the checksum where that is enough."""
-        if self._right is None and (convolved := self._by_device(assistant)) is not None:
-            self._right = self._with_epilogue(convolved[0])
-        _ = (self.right, self._magnitude) if self._is_compared_again else self.checksum
+        if self._right is None and self._held is None and is_large(self.problem):
+            computed = assistant(self.problem.without_epilogue())
+            if computed is not None:
+                self._take(computed)
+        if self._held is None:
+            _ = (self.right, self._magnitude) if self._is_compared_again else self.checksum
 
     def check(self, results: Results, solver: Solver) -> ErrorReport:
         """Compare the result with the reference."""
@@ -89,7 +112,7 @@ class ConvDraw(Draw):
 
     def judge(self, error: ErrorReport, solver: Solver) -> ErrorReport:
         """Compare an error with the solver's bound."""
-        bound = bound_of(solver, self.problem, rounded_reference=self.right.is_rounded)
+        bound = bound_of(solver, self.problem, rounded_reference=self._is_by_device)
         if not check_error(error, bound):
             msg = (
                 f"error {error.max_error:.3g} (rms {error.rms_error:.3g}) exceeds the bound "
@@ -136,7 +159,9 @@ class ConvDraw(Draw):
 
     @property
     def right(self) -> Right:
-        """The right result: by NumPy, unless a device has computed it."""
+        """The right result: by NumPy, unless a device has computed it and still knows it."""
+        if self._right is None and self._held is not None and self._held.is_intact:
+            self._right = Right(self._held.whole(), is_rounded=True)
         if self._right is None:
             self._right = right_result(self.problem, *self._tensors)
         return self._right
@@ -149,37 +174,44 @@ class ConvDraw(Draw):
         to nearly 0 by chance.
         """
         is_quick = self._is_small and self.problem.macs <= _FEW_PRODUCTS
-        return self._right is not None or self.problem.activation is not None or is_quick
+        has_right = self._right is not None or self._held is not None
+        return has_right or self.problem.activation is not None or is_quick
 
-    def _by_device(self, assistant: Assistant) -> tuple[Array, Solver] | None:
-        """The result of a large problem without its epilogue as a device computes it, and who."""
-        if not is_large(self.problem):
-            return None
-        found = assistant(self.problem.without_epilogue())
-        return None if found is None else (found[0][self._writes], found[1])
+    @property
+    def _is_by_device(self) -> bool:
+        """True if a device has computed the reference."""
+        return self._held is not None or self.right.is_rounded
 
-    def _believe(
-        self, convolved: Array, oracle: Solver, sample: Sample, checksum: Checksum
-    ) -> None:
-        """Take a device's result for right, as far as anybody's: if NumPy's checksum says so."""
-        bound = bound_of(oracle, self.problem.without_epilogue())
-        if checksum.allows(checksum.error_of(sample.part(self._writes, convolved)), bound):
-            self._right = self._with_epilogue(convolved)
+    def _ask(self, assistant: Assistant) -> None:
+        """Have a device compute the reference; NumPy's checksum meanwhile says if it is believed.
 
-    def _sampled(self) -> tuple[Sample, Checksum]:
-        """A sample of the problem without its epilogue, and the checksum of that."""
-        sample = Sample.of(self.problem.without_epilogue())
-        one, other = self.problem.direction.reads
-        first, second, before, _ = self._tensors
-        parts = (
-            *(sample.part(one, first), sample.part(other, second)),
-            sample.part(self._writes, before),
-        )
-        return sample, Checksum(sample.problem, *parts, None)
+        So it is of the magnitude, where that is needed and the type of results holds it.
+        """
+        convolved = self.problem.without_epilogue()
+        self.begin()
+        computed = assistant(convolved)
+        sampled, self._sampled = self._sampled, None
+        if computed is not None and sampled and _is_believed(computed, *sampled.result()):
+            self._take(computed)
+        if not (self._is_small and self.problem.tensor_dtype(self._writes) in _HOLD_MAGNITUDES):
+            return
+        sums = replace(convolved, beta=0.0)
+        absolute = {name: np.abs(memory) for name, memory in self.memory.items()}
+        first, second = (self._view(name, absolute[name]) for name in self.problem.direction.reads)
+        *_, before, bias = self._tensors
+        sampled = Begun(partial(_sampled, sums, (first, second, before)))
+        computed = assistant(sums, absolute)
+        if computed is not None and _is_believed(computed, *sampled.result()):
+            self._magnitude = finished_magnitude(self.problem, computed.whole(), before, bias)
 
-    def _with_epilogue(self, convolved: Array) -> Right:
-        _, _, before, bias = self._tensors
-        return finished_result(self.problem, convolved, before, bias)
+    def _take(self, computed: Computed) -> None:
+        """Take a device's result, without the epilogue, for right."""
+        is_plain = self.problem == self.problem.without_epilogue()
+        if isinstance(computed.result, Held) and is_plain and not self._is_small:
+            self._held = computed.result
+        else:
+            *_, before, bias = self._tensors
+            self._right = finished_result(self.problem, computed.whole(), before, bias)
 
     @property
     def _is_small(self) -> bool:
@@ -202,6 +234,31 @@ class ConvDraw(Draw):
 
     def _view(self, name: str, memory: Array) -> Array:
         return tensor_view(self.problem, name, memory)
+
+    def _is_plain(self, name: str) -> bool:
+        """Return whether elements lie in memory in the order of the layout, without gaps."""
+        view = self._view(name, self.memory[name])
+        return view.flags.c_contiguous and view.size == self.memory[name].size
+
+
+def _sampled(problem: ConvProblem, tensors: tuple[Array, ...]) -> tuple[Sample, Checksum]:
+    """Return a sample of a problem without epilogue, and the checksum of that.
+
+    ``tensors`` are the two that are convolved, and the previous contents of the result.
+    """
+    sample = Sample.of(problem)
+    names = (*problem.direction.reads, problem.direction.writes)
+    first, second, before = map(sample.part, names, tensors)
+    return sample, Checksum(sample.problem, first, second, before, None)
+
+
+def _is_believed(computed: Computed, sample: Sample, checksum: Checksum) -> bool:
+    """Return whether a device's result is right, as far as anybody's: if NumPy's checksum says so.
+
+    It is that of the sample.
+    """
+    bound = bound_of(computed.solver, sample.problem)
+    return checksum.allows(checksum.error_of(sample.result(computed)), bound)
 
 
 def is_large(problem: ConvProblem) -> bool:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
 from convfind.checking.accuracy import ErrorReport
+from convfind.checking.held import Held
+from convfind.checking.random_numbers import Part
 from convfind.checking.reference import Right
 from convfind.problem.contract import Problem
 from convfind.runtime.tensors import empty_memory, memory_of
@@ -17,12 +20,38 @@ from convfind.solver import Solver
 Array = np.ndarray[Any, Any]
 #: Results by name, axes in the order of their layouts.
 Results = Mapping[str, Array]
-#: Computes another problem from a draw's tensors with a last resort, on the device, summing in the
-#: widest type; None where that is not possible. Returns the results and the solver, unchecked.
-Assistant = Callable[[Problem], tuple[Results, Solver] | None]
 
 
-def no_assistant(problem: Problem) -> None:
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """What a last resort has computed on a device, unchecked; large results may stay there."""
+
+    result: Array | Held
+    solver: Solver
+
+    def whole(self) -> Array:
+        """Return all of the result, axes in the order of its layout."""
+        return self.result.whole() if isinstance(self.result, Held) else self.result
+
+    def rows(self, places: Array) -> Array:
+        """Return what lies at some places of the first axis."""
+        held = self.result
+        return held.rows(places) if isinstance(held, Held) else held[places]
+
+
+class Assistant(Protocol):
+    """Computes on a device, with a last resort, summing in the widest type."""
+
+    def __call__(self, problem: Problem, memory: Results | None = None) -> Computed | None:
+        """Compute another problem from a draw's tensors; None where that is not possible.
+
+        Args:
+            problem: the problem, with one result.
+            memory: what the tensors hold instead of what the draw says, by name.
+        """
+
+
+def no_assistant(problem: Problem, memory: Results | None = None) -> None:
     """Have nobody who computes on a device."""
 
 
@@ -38,6 +67,8 @@ class Draw(ABC):
         self.seed = seed
         #: Memory of the tensors that are read, by name, gaps included.
         self.memory = {name: memory_of(problem, name, values) for name, values in inputs.items()}
+        #: Tensors that are parts of rings of random numbers, by name.
+        self.parts: Mapping[str, Part] = {}
         #: Memory of the previous contents of the results, by name.
         self.before = {name: empty_memory(problem, name) for name in problem.writes}
 
@@ -47,9 +78,12 @@ class Draw(ABC):
         return False
 
     @property
-    def compared(self) -> Right | None:
+    def compared(self) -> Right | Held | None:
         """The values that all elements are compared with; None where a check does more."""
         return None
+
+    def begin(self) -> None:  # noqa: B027  # a draw that a device has no part in has nothing to do
+        """Have other threads begin with what `make_ready` needs where a device computes."""
 
     @abstractmethod
     def make_ready(self, assistant: Assistant = no_assistant) -> bool:

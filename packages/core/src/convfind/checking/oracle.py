@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from convfind.checking import comparer, fingerprints
+from convfind.checking import comparer, device_rings, fingerprints
 from convfind.device.target import Target
 from convfind.plugins.registry import Registry
 from convfind.problem import ConvProblem
@@ -48,6 +48,8 @@ def programs_for(
     for problem in problems:
         if not isinstance(problem, ConvProblem):
             continue
+        read = (problem.operand(name).dtype.numpy for name in problem.reads)
+        programs |= {device_rings.program_for(dtype) for dtype in read}
         if target.has("fp64"):
             dtype = problem.operand(problem.writes[0]).dtype.value
             compared = ((dtype, dtype), (dtype, "float64"))

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 
-from convfind.checking.pieces import side_by_side, slices_of
+from convfind.checking.random_numbers import COUNT, Distribution, Part, ring_of
 from convfind.problem import ConvProblem
 from convfind.types import DataType, Direction
 
 Array = np.ndarray[Any, Any]
-Distribution = Literal["uniform", "normal", "wide", "clipped"]
 
 #: Up to here every whole number is a value of the type.
 LARGEST_WHOLE = {
@@ -22,11 +21,6 @@ LARGEST_WHOLE = {
     DataType.BFLOAT16: 2**8,
     DataType.INT32: 2**31 - 1,
 }
-#: Elements that one generator draws.
-_DRAWN_AT_ONCE = 1 << 18
-#: Elements that are drawn; larger tensors repeat them. No tensor has dimensions whose product this
-#: prime divides, so whoever reads a wrong element hardly ever reads the same number.
-_DRAWN = 4_194_301
 _SPARSE = {  # the tensor that gets zeros, so that sums stay small
     Direction.FORWARD: "w",
     Direction.BACKWARD_DATA: "w",
@@ -45,62 +39,28 @@ def random_data(
     networks have and the others do not: one in nine is -1 or 1, one in eighteen 0. int8 is uniform
     over its range.
     """
-    if distribution not in get_args(Distribution):
-        msg = f"distribution {distribution!r} is not one of {', '.join(get_args(Distribution))}"
-        raise ValueError(msg)
-    rng = np.random.default_rng(seed)
     first, second = (
-        _random_tensor(problem, name, rng, distribution) for name in problem.direction.reads
+        part.values().reshape(problem.tensor_layout(name).to_memory(problem.shape(name)))
+        for name, part in random_parts(problem, seed, distribution).items()
     )
     if distribution == "wide" and problem.dtype.is_float:
         second *= second.dtype.type(2.0 ** -round(math.log2(problem.reduction) / 2))
     return first, second
 
 
-def _random_tensor(
-    problem: ConvProblem, name: str, rng: np.random.Generator, distribution: Distribution
-) -> Array:
-    """Draw a tensor; a large one in pieces, each by a generator of its own, and copies of them."""
-    shape = problem.tensor_layout(name).to_memory(problem.shape(name))
-    dtype = problem.tensor_dtype(name)
-    values = np.empty(math.prod(shape), dtype.numpy)
-    drawn = values[:_DRAWN]
-    places = slices_of(drawn.size, _DRAWN_AT_ONCE)
-    generators = [rng] if len(places) < 2 else rng.spawn(len(places))
-
-    def draw(piece: tuple[slice, np.random.Generator]) -> None:
-        place, own = piece
-        values[place] = _random_values(own, place.stop - place.start, dtype, distribution)
-
-    def repeat(place: slice) -> None:
-        values[place] = drawn[: place.stop - place.start]
-
-    side_by_side(draw, list(zip(places, generators, strict=False)))
-    side_by_side(repeat, slices_of(values.size, _DRAWN)[1:])
-    return values.reshape(shape)
-
-
-def _random_values(
-    rng: np.random.Generator, count: int, dtype: DataType, distribution: Distribution
-) -> Array:
-    if not dtype.is_float:
-        return rng.integers(-128, 128, count, np.int8)
-    kind: Any = np.float64 if dtype is DataType.FLOAT64 else np.float32
-    if distribution == "normal":
-        values = rng.standard_normal(count, kind)
-    else:
-        values = rng.random(count, kind)
-        values *= 2
-        values -= 1
-        if distribution == "clipped":
-            values *= 1.125
-            np.clip(values, -1, 1, out=values)
-            values[np.abs(values) < 0.0625] = 0
-        if distribution == "wide":
-            octaves = 4 if dtype is DataType.FLOAT16 else 12
-            signs = 2 * rng.integers(0, 2, count, np.int8) - 1
-            values = np.exp2(octaves * values) * signs
-    return values.astype(dtype.numpy, copy=False)
+def random_parts(
+    problem: ConvProblem, seed: int, distribution: Distribution = "uniform"
+) -> dict[str, Part]:
+    """Return the random numbers of these tensors, by name; ``wide`` ones are to be scaled."""
+    if distribution not in get_args(Distribution):
+        msg = f"distribution {distribution!r} is not one of {', '.join(get_args(Distribution))}"
+        raise ValueError(msg)
+    starts = np.random.default_rng(seed).integers(COUNT, size=2)
+    parts = {}
+    for ring, (name, start) in enumerate(zip(problem.direction.reads, starts, strict=True)):
+        numbers = ring_of(problem.tensor_dtype(name), distribution, ring)
+        parts[name] = Part(numbers, int(start), math.prod(problem.shape(name)))
+    return parts
 
 
 def random_operands(

@@ -138,8 +138,15 @@ def reference_magnitude(
     An activation multiplies errors by its slope, and has errors of its own.
     """
     absolute = np.abs(doubles(first)), np.abs(doubles(second))
+    return finished_magnitude(problem, _scaled(problem, problem.alpha, absolute), out, bias)
+
+
+def finished_magnitude(
+    problem: ConvProblem, convolved: Array, out: Array | None = None, bias: Array | None = None
+) -> Doubles:
+    """Compute the same of ``alpha`` times the convolution of absolute values, whoever has it."""
     before, added = (None if one is None else np.abs(doubles(one)) for one in (out, bias))
-    magnitude = _scaled(problem, abs(problem.alpha), absolute)
+    magnitude = np.abs(convolved.astype(np.float64))
     beta = 0.0 if problem.add_last else abs(problem.beta)
     return _magnified(problem, _with_addends(problem, magnitude, beta, before, added), before)
 

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from convfind.checking.draw import Computed
 from convfind.problem import ConvProblem
 from convfind.types import Direction
 
@@ -66,6 +67,12 @@ class Sample:
             y_strides=None,
         )
         return cls(smaller, groups=_some_of(problem.groups, _COUNT), each=(channels, filters))
+
+    def result(self, computed: Computed) -> Array:
+        """Return what the sample has of a result."""
+        if self.images is not None:
+            return computed.rows(self.images)
+        return self.part(self.problem.direction.writes, computed.whole())
 
     def part(self, name: str, array: Array) -> Array:
         """Return what the sample has of a tensor, axes in the order of the layout."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from convfind.cached import cached_property
+from convfind.checking.device_rings import DeviceRings
 from convfind.checking.draw import Draw
 from convfind.checking.fingerprints import Fingerprints
 from convfind.checking.guards import POISON, Guarded, poisoned
@@ -30,21 +31,25 @@ _READ = 1 << 20
 class TensorSet:
     """Copies of the tensors of a draw in memory of the device's own, results between guards.
 
-    Where there are ``fingerprints``, tensors are read back only if theirs have changed.
+    Where there are ``fingerprints``, tensors are read back only if theirs have changed. Where there
+    are ``rings``, large tensors are made on the device.
     """
 
     def __init__(
-        self, device: Device, draw: Draw, fingerprints: Fingerprints | None = None
+        self,
+        device: Device,
+        draw: Draw,
+        fingerprints: Fingerprints | None = None,
+        rings: DeviceRings | None = None,
     ) -> None:
         self.draw = draw
+        self._rings = rings
         self._device = device
         self._reads = {name: device.allocate(memory.nbytes) for name, memory in draw.memory.items()}
-        self.results = {
-            name: Guarded.allocated(device, before.nbytes, LEAST_GUARD)
-            for name, before in draw.before.items()
-        }
-        written = {name: memory.buffer for name, memory in self.results.items()}
-        self.args = InvokeArgs(**self._reads, **written)
+        self.results: dict[str, Guarded] = {}
+        self.args = InvokeArgs(**self._reads)
+        for name in draw.before:
+            self.renew_result(name)
         self.restore()
         if draw.reads_results:
             self.reset_results()
@@ -54,7 +59,14 @@ class TensorSet:
     def restore(self) -> None:
         """Write what the draw says into the tensors that are read."""
         for name, buffer in self._reads.items():
-            self._device.write(buffer, self.draw.memory[name])
+            part = self.draw.parts.get(name)
+            if self._rings is None or part is None or not self._rings.fill(buffer, part):
+                self._device.write(buffer, self.draw.memory[name])
+
+    def write(self, memory: Mapping[str, Array]) -> None:
+        """Write something else into them, by name."""
+        for name, buffer in self._reads.items():
+            self._device.write(buffer, memory[name])
 
     def reset_results(self) -> None:
         """Poison the results, or restore their previous contents where a run reads them."""
@@ -63,6 +75,12 @@ class TensorSet:
                 self._device.write(memory.buffer, self._images_before[name])
             else:
                 self._device.fill(memory.buffer, POISON)
+
+    def renew_result(self, name: str) -> None:
+        """Take other memory for a result: whoever has the present one keeps it."""
+        memory = Guarded.allocated(self._device, self.draw.before[name].nbytes, LEAST_GUARD)
+        self.results[name] = memory
+        setattr(self.args, name, memory.buffer)
 
     def changed(self) -> str | None:
         """Name a tensor that is only read and no longer what it was."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,10 +13,12 @@ import numpy as np
 from convfind.cached import cached_property
 from convfind.checking.accuracy import Checked, ErrorReport
 from convfind.checking.comparer import Comparer
-from convfind.checking.draw import Assistant, Draw, Results, no_assistant
+from convfind.checking.device_rings import DeviceRings
+from convfind.checking.draw import Assistant, Computed, Draw, Results, no_assistant
 from convfind.checking.draws import first_draw, is_checked_quickly, timed_draw
 from convfind.checking.fingerprints import Fingerprints
 from convfind.checking.guards import Guarded, behind_guards
+from convfind.checking.held import Held
 from convfind.checking.oracle import oracle_for
 from convfind.checking.pieces import Begun, copied
 from convfind.checking.tensor_set import LEAST_GUARD, TensorSet, has_contents
@@ -52,7 +55,7 @@ class Workbench:
         self._device = session.device
         self._constant_weights = constant_weights
         self._turn = 0
-        self._timed: Begun[Draw] | None = None
+        self._timed: Begun[Draw] | None = session.kept.pop(_ahead(problem), None)
 
     def make_ready(self, *, verify: bool) -> None:
         """Draw and upload data, and compute what is right, before anybody's kernel has run.
@@ -122,7 +125,7 @@ class Workbench:
         """The tensors on which candidates are checked before anything is timed."""
         if self._copies and not self._has_two_draws:
             return self.sets[0]
-        return TensorSet(self._device, first_draw(self._problem), self.fingerprints)
+        return self._set_of(first_draw(self._problem))
 
     @cached_property
     def sets(self) -> tuple[TensorSet, ...]:
@@ -134,7 +137,16 @@ class Workbench:
         if not copies:
             return (self.first,)
         draw = _timed_draw(self._problem)() if self._timed is None else self._timed.result()
-        return tuple(TensorSet(self._device, draw, self.fingerprints) for _ in range(copies))
+        return tuple(self._set_of(draw) for _ in range(copies))
+
+    def _set_of(self, draw: Draw) -> TensorSet:
+        if self._is_on_gpu:
+            draw.begin()
+        return TensorSet(self._device, draw, self.fingerprints, self._rings)
+
+    @cached_property
+    def _rings(self) -> DeviceRings | None:
+        return DeviceRings.on(self._session, self.fingerprints)
 
     @property
     def _copies(self) -> int:
@@ -196,12 +208,17 @@ class Workbench:
     def _assistant(self, place: TensorSet) -> Assistant:
         """Return who computes on the device, if it is a GPU, what is right for some tensors."""
 
-        def compute(problem: Problem) -> tuple[Results, Solver] | None:
+        def compute(problem: Problem, memory: Results | None = None) -> Computed | None:
             try:
-                return self._by_last_resort(problem, place)
+                if memory is None:
+                    return self._by_last_resort(problem, place)
+                place.write(memory)
+                computed = self._by_last_resort(problem, place, is_draw=False)
             except asking.FAILURES:
                 place.restore()
                 return None  # NumPy is slow here, and always right
+            place.restore()
+            return computed
 
         return compute if self._is_on_gpu else no_assistant
 
@@ -209,18 +226,57 @@ class Workbench:
     def _is_on_gpu(self) -> bool:
         return self._session.target.kind is DeviceKind.GPU
 
-    def _by_last_resort(self, problem: Problem, place: TensorSet) -> tuple[Results, Solver] | None:
-        """Run a last resort, summing in double precision, that leaves its tensors as they are."""
+    def _by_last_resort(
+        self, problem: Problem, place: TensorSet, *, is_draw: bool = True
+    ) -> Computed | None:
+        """Run a last resort, summing in double precision, that leaves its tensors as they are.
+
+        The result stays on the device where candidates are compared with it there.
+        """
         oracle = oracle_for(problem, self._session.target, self._session.registry)
         if oracle is None:
             return None
         solver, recipe = oracle
         candidate = self.candidate(recipe, self._session.kernels.load_or_raise(recipe.programs))
         candidate.run_on(place)
-        place.check_reads()
+        if is_draw:
+            place.check_reads()
         candidate.check_memory()
-        results = place.outcome(self._readback)
-        return {name: copied(result) for name, result in results.items()}, solver
+        (name,) = problem.writes
+        held = place.results[name]
+        if (
+            self.comparer is not None
+            and self.fingerprints is not None
+            and place.is_packed
+            and self.comparer.holds(held.size)
+        ):
+            place.check_around()
+            place.renew_result(name)
+            operand = problem.operand(name)
+            return Computed(Held(operand, self._device, held, self.fingerprints), solver)
+        return Computed(copied(place.outcome(self._readback)[name]), solver)
+
+
+@contextmanager
+def drawn_ahead(problem: Problem, session: Session) -> Iterator[None]:
+    """Have other threads draw what a find of a plain problem within the statement measures on."""
+    make = _timed_draw(problem)
+
+    def begun() -> Draw:
+        draw = make()
+        draw.begin()
+        return draw
+
+    session.kept[_ahead(problem)] = Begun(begun)
+    try:
+        yield
+    finally:
+        session.kept.pop(_ahead(problem), None)
+
+
+def _ahead(problem: Problem) -> Hashable:
+    """Return the name under which a session keeps a draw for a problem's next find."""
+    return "drawn ahead", problem
 
 
 def _timed_draw(problem: Problem) -> Callable[[], Draw]:

@@ -57,12 +57,29 @@ def first_programs(
     They are in the order in which they are worth it. Finds that follow know the solvers that are
     left out. A problem counts as often as it is given.
     """
+    return _favoured(problems, session, policy)[1]
+
+
+def favoured_programs(
+    problems: Iterable[Problem], session: Session, policy: Policy
+) -> dict[Problem, tuple[Program, ...]]:
+    """Return the same for each plain problem that is measured, in the order of its solvers."""
+    fields, chosen = _favoured(problems, session, policy)
+    return {
+        problem: tuple(
+            dict.fromkeys(one for c in field.able(chosen).values() for one in c.programs)
+        )
+        for problem, field in fields.items()
+    }
+
+
+def _favoured(
+    problems: Iterable[Problem], session: Session, policy: Policy
+) -> tuple[dict[Problem, Field], dict[Program, None]]:
     fields, chosen = _opening(problems, session, policy)
     for problem, field in fields.items() if len(fields) > 1 else ():
-        session.favoured[problem] = frozenset(
-            name for name, one in field.contenders.items() if one.programs <= chosen.keys()
-        )
-    return chosen
+        session.favoured[problem] = frozenset(field.able(chosen))
+    return fields, chosen
 
 
 def programs_of_networks(
@@ -78,10 +95,9 @@ def programs_of_networks(
         fields, chosen = _opening(problems, session, policy)
         checked |= fields.keys()
         for field in fields.values():
-            for solver_id, contender in field.contenders.items():
-                if contender.programs <= chosen.keys():
-                    for program in contender.programs:
-                        found.setdefault(program, {})[solver_id] = None
+            for solver_id, contender in field.able(chosen).items():
+                for program in contender.programs:
+                    found.setdefault(program, {})[solver_id] = None
     checks = programs_for(checked, session.target, session.registry) if policy.verify else ()
     for program in checks:
         found.setdefault(program, {})

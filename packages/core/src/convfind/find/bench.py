@@ -107,13 +107,13 @@ class LocalBench:
         return self._kernels.parallel_level
 
     def is_ready(self, programs: Iterable[Program]) -> bool:
-        """Return whether all these programs are in memory or in the store."""
-        return all(self._kernels.known(program) is not None for program in programs)
+        """Return whether all these programs are in memory or in the store, or on their way."""
+        return all(map(self._kernels.is_begun, programs))
 
     def compile(self, programs: Iterable[Program]) -> Mapping[Program, Future[Any]]:
         """Begin to compile programs in threads."""
         programs = tuple(dict.fromkeys(programs))
-        self._kernels.expect(sum(not self._kernels.is_ready(program) for program in programs))
+        self._kernels.expect(sum(not self._kernels.is_begun(program) for program in programs))
         return {program: self._begun(program) for program in programs}
 
     def make_ready(self, *, verify: bool) -> None:

@@ -125,9 +125,9 @@ def _built(
     limit = policy.workspace_limit
     try:
         config = config or recorded_config(solver, problem, session, policy)
-        recipe = asking.recipe(solver, problem, session.target, config, limit)
+        recipe = asking.remembered_recipe(solver, problem, session.target, config, limit)
         if config is not None and policy.is_over_limit(recipe.total_workspace):
-            recipe = asking.recipe(solver, problem, session.target, None, limit)
+            recipe = asking.remembered_recipe(solver, problem, session.target, None, limit)
     except SolverError as error:
         return Refused(solver, refusal(error))
     if policy.is_over_limit(recipe.total_workspace):

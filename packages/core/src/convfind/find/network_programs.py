@@ -41,6 +41,10 @@ class Field(NamedTuple):
     contenders: Mapping[str, Contender]
     weight: int
 
+    def able(self, ready: Mapping[Program, None]) -> dict[str, Contender]:
+        """Return the contenders whose programs are ready, in order."""
+        return {name: one for name, one in self.contenders.items() if one.programs <= ready.keys()}
+
     def best(self, ready: Mapping[Program, None]) -> Forecast | None:
         """Return the best forecast of a solver whose programs are ready."""
         known = (one.forecast for one in self.contenders.values() if one.programs <= ready.keys())
@@ -51,7 +55,7 @@ class Field(NamedTuple):
 
         A race has a second solver run there, whatever the network is worth.
         """
-        able = [one for one in self.contenders.values() if one.programs <= chosen.keys()]
+        able = list(self.able(chosen).values())
         if len(able) != 1 or able[0].forecast is None or able[0].forecast.source != INDEX:
             return frozenset()
         others = (one for one in self.contenders.values() if one is not able[0])

@@ -57,6 +57,7 @@ class KernelCache:
         self._loaded = RecentlyUsed[Program, object](_MOST_LOADED)
         self.compiled = 0  # programs that a compiler translated for this cache
         self._counting = threading.Lock()
+        self._underway: dict[Program, Future[bytes]] = {}
 
     def load(
         self,
@@ -101,7 +102,64 @@ class KernelCache:
             self._pool.expect(count)
 
     def compile(self, program: Program) -> bytes:
-        """Compile a program; safe to call from several threads. Raises `KernelBuildError`."""
+        """Compile a program; safe to call from several threads. Raises `KernelBuildError`.
+
+        One that is `compiling` is waited for, unless nobody has begun with it.
+        """
+        job = self._underway.get(program)
+        if job is not None and not job.cancel():
+            return job.result()
+        return self._translated(program)
+
+    @contextmanager
+    def compiling(self, programs: Iterable[Program]) -> Iterator[None]:
+        """Compile programs side by side, in this order, while the ``with`` statement goes on.
+
+        They are loaded when somebody asks for them. Failures are his who does. At the end nothing
+        more is begun, and what nobody has asked for is stored.
+        """
+        missing = [one for one in dict.fromkeys(programs) if not self.is_ready(one)]
+        if not missing:
+            yield
+            return
+        from concurrent.futures import ThreadPoolExecutor
+
+        self.expect(len(missing))
+        pool = ThreadPoolExecutor(min(self.parallel_level, len(missing)))
+        self._underway |= {one: pool.submit(self._translated, one) for one in missing}
+        try:
+            yield
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            jobs = {one: self._underway.pop(one) for one in missing}
+            self.store_all(
+                {
+                    program: job.result()
+                    for program, job in jobs.items()
+                    if job.done() and not job.cancelled() and job.exception() is None
+                    if program not in self._loaded
+                }
+            )
+
+    def is_underway(self, program: Program) -> bool:
+        """Return whether a program is `compiling`, and not done."""
+        job = self._underway.get(program)
+        return job is not None and not job.done()
+
+    def await_one(self) -> None:
+        """Wait until another of the programs that are `compiling` is done."""
+        from concurrent.futures import FIRST_COMPLETED, wait
+
+        wait([job for job in self._underway.values() if not job.done()], None, FIRST_COMPLETED)
+
+    def is_begun(self, program: Program) -> bool:
+        """Return whether nobody has to begin to compile a program: it is ready, or `compiling`."""
+        job = self._underway.get(program)
+        if job is None or job.cancelled() or (job.done() and job.exception() is not None):
+            return self.known(program) is not None
+        return True
+
+    def _translated(self, program: Program) -> bytes:
         with self._counting:
             self.compiled += 1
         with _told_as_failure(program):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from threading import RLock
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from convfind.runtime.disturbance import LATEST, Disturbance
 
@@ -47,6 +47,8 @@ class Session:
     favoured: dict[Problem, frozenset[str]] = field(default_factory=dict)
     #: How far forecasts were off in finds so far.
     lessons: Lessons = field(default_factory=dict)
+    #: What checks keep from one find to the next, by what it is kept for.
+    kept: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
     #: How far other work on the machine disturbed the latest races.
     disturbances: deque[Disturbance] = field(default_factory=lambda: deque(maxlen=LATEST))
     #: Whose find measures: those of several threads take turns, as one would disturb the other.

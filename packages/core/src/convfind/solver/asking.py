@@ -147,7 +147,7 @@ def remembered_recipe(
     config: Config | None = None,
     workspace_limit: int | None = None,
 ) -> Recipe:
-    """Return `recipe`'s answer, cached: a recipe is first validated and soon after prepared."""
+    """Return `recipe`'s answer, cached: who is validated or compiled ahead soon runs."""
     try:
         return _remembered(solver, problem, target, config, workspace_limit)
     except SolverError:
@@ -156,7 +156,7 @@ def remembered_recipe(
         return recipe(solver, problem, target, config, workspace_limit)
 
 
-_remembered = lru_cache(maxsize=256)(recipe)
+_remembered = lru_cache(maxsize=1024)(recipe)
 
 
 def config_fault(

@@ -12,7 +12,6 @@ from convfind_networks.graph import Graph
 from convfind_networks.layouts import channels_last_where_possible
 from convfind_networks.lowering import decompose, split_activations
 from convfind_networks.plan.draft import Draft
-from convfind_networks.plan.finding import find_all
 from convfind_networks.plan.fusion import faster_pairs
 from convfind_networks.plan.layout_choice import choose_layouts
 from convfind_networks.plan.narrowing import narrowed
@@ -50,12 +49,11 @@ def compile_graph(
     laid_out = posing.laid_out(graph, layouts)
     calls = posing.calls(laid_out)
     pairs = posing.pairs(laid_out)
-    found = find_all(
-        handle,
+    found = handle.find_all(
         [call.problem for call in (*calls, *pairs.values())],
         mode,
         on_progress=on_progress,
-        time_budget=None if time_budget is None else float(time_budget),
+        time_budget=time_budget,
         **policy,
     )
     draft = Draft(posing, laid_out, calls, found)

@@ -18,8 +18,8 @@ from convfind_networks.layouts import LaidOut
 from convfind_networks.lowering import Call, fuse_pairs
 from convfind_networks.memory import MemoryPlan, View, plan_memory
 from convfind_networks.ops import Concat, Split
+from convfind_networks.plan.choice import choice_of, is_estimated
 from convfind_networks.plan.constants import Constants, laid_down
-from convfind_networks.plan.finding import choice_of, is_estimated
 from convfind_networks.plan.plan import Plan
 from convfind_networks.plan.posing import Posing
 from convfind_networks.plan.recipes import recipe_of

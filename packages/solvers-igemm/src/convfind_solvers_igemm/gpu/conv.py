@@ -160,8 +160,10 @@ def _is_fused(shape: GpuGeometry) -> bool:
 
     This fills a tile with few channels better, but multiplies by zeros.
     """
+    if shape.phases == 1:
+        return False
     taps = shape.fused_taps
-    if shape.phases == 1 or taps is None or taps > _MOST_TAPS:
+    if taps is None or taps > _MOST_TAPS:
         return False
     if _wastes(shape.channels, 16):
         return False

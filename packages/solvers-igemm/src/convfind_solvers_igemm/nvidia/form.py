@@ -58,8 +58,11 @@ class MatrixProduct:
 
         The source is then read once for each of these taps, for all phases.
         """
-        taps, phases = self.shape.fused_taps, self.shape.phases
-        if phases == 1 or taps is None or taps > MOST_TAPS:
+        phases = self.shape.phases
+        if phases == 1:
+            return False
+        taps = self.shape.fused_taps
+        if taps is None or taps > MOST_TAPS:
             return False
         return self.shape.filters * phases <= _MOST_FUSED
 

@@ -1,0 +1,20 @@
+// A part of a ring of numbers, whatever they are: see convfind.checking.device_rings.
+//
+// BYTES: of a number.
+#include "convfind_kernel.h"
+
+#if BYTES == 1
+typedef unsigned char Number;
+#elif BYTES == 2
+typedef unsigned short Number;
+#elif BYTES == 4
+typedef CF_UINT Number;
+#else
+typedef unsigned CF_LONG Number;
+#endif
+
+CF_KERNEL void part_of_ring(
+    CF_GLOBAL const Number *ring, CF_GLOBAL Number *part, const CF_LONG size, const CF_LONG start, const CF_LONG count) {
+  const CF_LONG step = CF_GLOBAL_SIZE(0);
+  for (CF_LONG at = CF_GLOBAL_ID(0); at < count; at += step) part[at] = ring[(start + at) % size];
+}
