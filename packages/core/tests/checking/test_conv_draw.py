@@ -66,7 +66,7 @@ def test_a_device_is_believed_only_where_it_is_right(direction: Direction, group
     def computed(factor: float) -> Assistant:
         result = (by_host.result * factor).astype(np.float32)
 
-        def assistant(one: ConvProblem, memory: Results | None = None) -> Computed:
+        def assistant(one: Any, memory: Results | None = None) -> Computed:
             return Computed(result, MockDynamic())
 
         return assistant
@@ -87,7 +87,7 @@ def test_a_device_adds_up_the_magnitude_of_small_results_and_is_believed_where_i
     by_host.make_ready()
 
     def computed(factor: float) -> Assistant:
-        def assistant(one: ConvProblem, memory: Results | None = None) -> Computed:
+        def assistant(one: Any, memory: Results | None = None) -> Computed:
             share = 1.0 if memory is None else factor
             first, second = (
                 tensor_view(one, name, (memory or by_host.memory)[name])
@@ -107,5 +107,7 @@ def test_a_device_adds_up_the_magnitude_of_small_results_and_is_believed_where_i
             if is_right:
                 patch.setattr(conv_draw, "reference_magnitude", no_reference)
             assert draw.make_ready(computed(factor))
-        assert draw._magnitude is not None
-        np.testing.assert_allclose(draw._magnitude, by_host._magnitude, rtol=1e-6)
+        found, expected = draw._magnitude, by_host._magnitude
+        assert found is not None
+        assert expected is not None
+        np.testing.assert_allclose(found, expected, rtol=1e-6)

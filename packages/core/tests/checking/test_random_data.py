@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 
-from convfind.checking.random_data import LARGEST_WHOLE, Distribution, integer_data, random_data
+from convfind.checking.random_data import LARGEST_WHOLE, integer_data, random_data
+from convfind.checking.random_numbers import Distribution
 from convfind.checking.reference import reference_convolution, reference_magnitude
 from convfind.problem import ConvProblem
 from convfind.types import Direction
