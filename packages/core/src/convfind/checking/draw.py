@@ -42,7 +42,7 @@ class Computed:
 class Assistant(Protocol):
     """Computes on a device, with a last resort, summing in the widest type."""
 
-    def __call__(self, problem: Problem, memory: Results | None = None) -> Computed | None:
+    def __call__(self, problem: Problem, /, memory: Results | None = None) -> Computed | None:
         """Compute another problem from a draw's tensors; None where that is not possible.
 
         Args:
