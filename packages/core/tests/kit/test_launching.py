@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from convfind.kit.launching import Grid, Kernels
+from convfind.kit.launching import Grid, Kernels, work_group
 from convfind.solver.defines import make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
@@ -51,3 +51,20 @@ def test_words_are_memory_and_whole_numbers_are_of_32_bits() -> None:
         *(BufferArg("w", 512), LocalArg(64)),
     )
     assert all(type(a.value) is int for a in launch.arguments if isinstance(a, ScalarArg))
+
+
+@pytest.mark.parametrize(
+    ("items", "most", "group"),
+    [
+        ((1000, 50, 7), 64, (64, 1, 1)),
+        ((5, 50, 7), 64, (8, 8, 1)),
+        ((1, 3, 7), 64, (1, 4, 1)),
+        ((1, 1, 7), 64, (1, 1, 1)),
+        ((1000, 50, 7), 100, (64, 1, 1)),
+        ((1000, 50, 7), 1, (1, 1, 1)),
+    ],
+)
+def test_a_work_group_has_neighbours_along_the_first_axis(
+    items: tuple[int, int, int], most: int, group: tuple[int, int, int]
+) -> None:
+    assert work_group(items, most) == group

@@ -10,6 +10,7 @@ import math
 from convfind.device.target import DeviceKind, Target
 from convfind.errors import SettingsError
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.launching import work_group
 from convfind.kit.sizes import in_3d
 from convfind.kit.throughput import cpu_index
 from convfind.problem import ConvProblem
@@ -100,7 +101,7 @@ class NaiveSolver(Solver):
             CHANNELS_LAST=channels_last,
         )
         items = self._items(problem, channels_last)
-        groups = _work_group(items, target.max_work_group)
+        groups = work_group(items, min(_GROUP_ITEMS, target.max_work_group))
         launch = Launch(
             KernelSpec(program, f"direct_naive_{self._stem}"),
             (
@@ -142,14 +143,6 @@ class NaiveSolver(Solver):
         batch, channels, *spatial = problem.shape(self.direction.writes)
         positions = math.prod(spatial)
         return (channels, positions, batch) if channels_last else (positions, channels, batch)
-
-
-def _work_group(items: tuple[int, int, int], limit: int) -> tuple[int, int, int]:
-    """A group of up to 64 work-items, as many of them along axis 0 as there are neighbours."""
-    group = 1 << (min(_GROUP_ITEMS, limit).bit_length() - 1)
-    inner = min(group, 1 << (items[0] - 1).bit_length())
-    outer = min(group // inner, 1 << (items[1] - 1).bit_length())
-    return inner, outer, 1
 
 
 def _clamped(steps: tuple[int, ...]) -> tuple[int, ...]:

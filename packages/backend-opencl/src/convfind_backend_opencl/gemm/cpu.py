@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from convfind.device.target import Target
-from convfind.kit.gemm_lowering.product import Gemm, ceil_div, round_up
+from convfind.kit.gemm_lowering.product import Gemm
 from convfind.kit.register_tile import PRODUCT
+from convfind.kit.sizes import ceil_div, round_up
 from convfind.kit.throughput import cpu_index, fill
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config

@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass
 
 from convfind.device.target import Target
-from convfind.kit.gemm_lowering.product import Gemm, ceil_div
+from convfind.kit.gemm_lowering.product import Gemm
 from convfind.kit.gpu_tile import GpuTile, TileRate, declarable_memory
+from convfind.kit.sizes import ceil_div
 from convfind.kit.throughput import fill
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config

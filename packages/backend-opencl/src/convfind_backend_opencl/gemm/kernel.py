@@ -8,7 +8,8 @@ from typing import ClassVar
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
-from convfind.kit.gemm_lowering.product import Gemm, round_up, u64
+from convfind.kit.gemm_lowering.product import Gemm, u64
+from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
 from convfind.solver.defines import DefineValue

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from convfind.device.target import Target
 from convfind.kit.gemm_lowering.plan import MOST_LAUNCHES, Split
-from convfind.kit.gemm_lowering.product import Gemm, Operand, ceil_div
+from convfind.kit.gemm_lowering.product import Gemm, Operand
+from convfind.kit.sizes import ceil_div
 from convfind.solver.config import Config
 from convfind.solver.recipe import BufferArg, Launch, Memory
 from convfind_backend_opencl.gemm.kernel import GemmKernel

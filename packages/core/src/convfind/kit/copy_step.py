@@ -6,22 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import Self
 
-from convfind.device.target import DeviceKind, Target
-from convfind.solver.defines import make_defines
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, i32, i64
+from convfind.device.target import Target
+from convfind.kit.launching import Grid, Kernels
+from convfind.kit.row_tile import groups_wanted, row_tile
+from convfind.solver.recipe import BufferArg, Launch, i64
 
-_SOURCE = KernelSource("convfind.kit", "kernels/copy_step.cl")
+_KERNELS = Kernels("convfind.kit")
 #: Axes beside the two that a work-group walks.
 _AXES = 3
-#: Work-groups for each compute unit: enough to share work evenly, few enough for CPUs.
-_GROUPS = {DeviceKind.CPU: 8}
-_GROUPS_OF_GPU = 64
-_LANES = 64
-#: Columns of a work-item at most.
-_COLUMNS = {DeviceKind.CPU: 64}
-_COLUMNS_OF_GPU = 4
 #: Elements that a work-item reads side by side: a cache line of most types.
 _DEPTH = 16
 _MOST_GROUPS = 2**15  # along an axis, as every runtime can launch
@@ -71,29 +63,21 @@ def copy_step(
     depth = min(outer, key=lambda axis: axis.source, default=_Axis())
     outer = [axis for axis in outer if axis is not depth]
     rows = [_Axis()] * (_AXES - len(outer)) + outer
-    lanes = min(_LANES, 1 << (max(target.max_work_group, 1).bit_length() - 1))
-    if column.is_channels:
-        lanes = min(lanes, 1 << (column.size - 1).bit_length())
-    columns = min(_COLUMNS.get(target.kind, _COLUMNS_OF_GPU), -(-column.size // lanes))
+    lanes, columns = row_tile(column.size, target, is_known=column.is_channels)
     across = -(-column.size // (lanes * columns))
     deep = max(_DEPTH, -(-depth.size // _MOST_GROUPS))
     layers = -(-depth.size // deep)
     count = math.prod(axis.size for axis in rows)
-    wanted = target.compute_units * _GROUPS.get(target.kind, _GROUPS_OF_GPU)
-    each = -(-count // min(max(1, wanted // (across * layers)), count, _MOST_GROUPS))
-    program = Program(_SOURCE, defines=make_defines(SIZE=element_size, LANES=lanes))
-    return Launch(
-        KernelSpec(program, "copy_step"),
-        (
-            *(source, result, i64(count), i64(each)),
-            *(i64(column.size), i32(columns), i64(column.source), i64(column.result)),
-            *(i64(depth.size), i64(deep), i64(depth.source), i64(depth.result)),
-            *(i64(axis.size) for axis in rows[1:]),
-            *(i64(axis.source) for axis in rows),
-            *(i64(axis.result) for axis in rows),
-        ),
-        global_size=(across * lanes, layers, -(-count // each)),
-        local_size=(lanes, 1, 1),
+    wanted = groups_wanted(target) // (across * layers)
+    each = -(-count // min(max(1, wanted), count, _MOST_GROUPS))
+    program = _KERNELS.program("copy_step", SIZE=element_size, LANES=lanes)
+    return Grid(program, "copy_step", (across, layers, -(-count // each)), lanes)(
+        *(source, result, i64(count), i64(each)),
+        *(i64(column.size), columns, i64(column.source), i64(column.result)),
+        *(i64(depth.size), i64(deep), i64(depth.source), i64(depth.result)),
+        *(i64(axis.size) for axis in rows[1:]),
+        *(i64(axis.source) for axis in rows),
+        *(i64(axis.result) for axis in rows),
     )
 
 

@@ -5,25 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from convfind.device.target import DeviceKind, Target
+from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
+from convfind.kit.launching import Grid, Kernels
+from convfind.kit.row_tile import groups_wanted, row_tile
 from convfind.problem import ConvProblem
-from convfind.solver.defines import make_defines
-from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, i32, i64
+from convfind.solver.recipe import BufferArg, Launch, i64
 from convfind.types import DataType
 
-_SOURCE = KernelSource("convfind.kit", "kernels/epilogue_step.cl")
+_KERNELS = Kernels("convfind.kit")
 #: Axes of rows that the kernel knows.
 _AXES = 4
-#: Work-groups for each compute unit: enough to share work evenly, few enough for CPUs.
-_GROUPS = {DeviceKind.CPU: 8}
-_GROUPS_OF_GPU = 64
-_LANES = 64
-#: Columns of a work-item at most.
-_COLUMNS = {DeviceKind.CPU: 64}
-_COLUMNS_OF_GPU = 4
 _MOST_ROWS = 2**15  # of groups, as every runtime can launch
 
 
@@ -54,32 +46,23 @@ def epilogue_step(
     if not scales:
         epilogue = replace(epilogue, alpha=1.0, beta=epilogue.beta if problem.adds_z else 0.0)
     axes, column = _rows_and_column(problem)
-    lanes, columns = _tile(column, target)
-    program = Program(
-        _SOURCE,
-        defines=make_defines(
-            epilogue.defines,
-            DTYPE=dtype.upper(),
-            LANES=lanes,
-            IN_PLACE=sums is None,
-        ),
+    lanes, columns = row_tile(column.size, target, is_known=column.is_channel)
+    program = _KERNELS.program(
+        *("epilogue_step", epilogue.defines),
+        DTYPE=dtype.upper(),
+        LANES=lanes,
+        IN_PLACE=sums is None,
     )
     rows = math.prod(axis.size for axis in axes)
     across = -(-column.size // (lanes * columns))
-    wanted = target.compute_units * _GROUPS.get(target.kind, _GROUPS_OF_GPU)
-    each = -(-rows // min(max(1, wanted // across), rows, _MOST_ROWS))
-    return Launch(
-        KernelSpec(program, "epilogue_step"),
-        (
-            *(sums or BufferArg(writes), BufferArg(writes), *epilogue.arguments),
-            *(i64(rows), i64(each), i64(column.size)),
-            *(i32(columns), i64(column.step), i32(column.is_channel)),
-            *(i64(axis.size) for axis in axes[1:]),
-            *(i64(axis.step) for axis in axes),
-            *(i32(axis.is_channel) for axis in axes),
-        ),
-        global_size=(across * lanes, -(-rows // each), 1),
-        local_size=(lanes, 1, 1),
+    each = -(-rows // min(max(1, groups_wanted(target) // across), rows, _MOST_ROWS))
+    return Grid(program, "epilogue_step", (across, -(-rows // each), 1), lanes)(
+        *(sums or writes, writes, *epilogue.arguments),
+        *(i64(rows), i64(each), i64(column.size)),
+        *(columns, i64(column.step), column.is_channel),
+        *(i64(axis.size) for axis in axes[1:]),
+        *(i64(axis.step) for axis in axes),
+        *(axis.is_channel for axis in axes),
     )
 
 
@@ -100,11 +83,3 @@ def _rows_and_column(problem: ConvProblem) -> tuple[list[_Axis], _Axis]:
             axes.append(axis)
     *rows, column = axes
     return [_Axis(1, 0, is_channel=False)] * (_AXES - len(rows)) + rows, column
-
-
-def _tile(column: _Axis, target: Target) -> tuple[int, int]:
-    """Return the work-items of a group, whatever the image, and the columns of each."""
-    lanes = min(_LANES, 1 << (max(target.max_work_group, 1).bit_length() - 1))
-    if column.is_channel:
-        lanes = min(lanes, 1 << (column.size - 1).bit_length())
-    return lanes, min(_COLUMNS.get(target.kind, _COLUMNS_OF_GPU), -(-column.size // lanes))

@@ -66,6 +66,17 @@ class Grid:
         )
 
 
+def work_group(items: tuple[int, int, int], most: int) -> tuple[int, int, int]:
+    """Return a work-group of at most so many items, a power of two of them along each axis.
+
+    It has as many along axis 0 as there are neighbours, and the others along axis 1.
+    """
+    group = 1 << (most.bit_length() - 1)
+    inner = min(group, 1 << (items[0] - 1).bit_length())
+    outer = min(group // inner, 1 << (items[1] - 1).bit_length())
+    return inner, outer, 1
+
+
 def _argument(given: Argument | str | int) -> Argument:
     if isinstance(given, str):
         return BufferArg(given)

@@ -11,7 +11,8 @@ from typing import Final
 
 from convfind.backend_kit.library_gemm.products import is_one_call
 from convfind.device.target import Target
-from convfind.kit.gemm_lowering.product import Gemm, ceil_div, round_up
+from convfind.kit.gemm_lowering.product import Gemm
+from convfind.kit.sizes import ceil_div, round_up
 from convfind.kit.throughput import memory_seconds, peak_seconds
 from convfind.problem import ConvProblem
 from convfind.types import DataType

@@ -11,7 +11,8 @@ from typing import ClassVar
 from convfind.backend_kit.library_gemm.products import summing_gemms
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
-from convfind.kit.gemm_lowering.product import Gemm, round_up, size_refusal
+from convfind.kit.gemm_lowering.product import Gemm, size_refusal
+from convfind.kit.sizes import round_up
 from convfind.kit.throughput import peak_seconds
 from convfind.problem import ActivationKind, ConvProblem
 from convfind.problem.traits import EPILOGUE_TRAITS, FIRST_TRAITS, Trait

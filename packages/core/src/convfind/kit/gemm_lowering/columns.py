@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping
 from convfind.device.target import DeviceKind, Target
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.gemm_lowering.plan import Plan
-from convfind.kit.gemm_lowering.product import LARGEST, Chunk, ceil_div, round_up
+from convfind.kit.gemm_lowering.product import LARGEST, Chunk
+from convfind.kit.launching import work_group
+from convfind.kit.sizes import ceil_div, in_3d, round_up
 from convfind.problem import ConvProblem
 from convfind.solver.defines import DefineValue, make_defines
 from convfind.solver.kernel_source import KernelSource
@@ -144,7 +146,7 @@ def _launch(
     macros = _CPU_MACROS[name] if on_cpu else {}
     defines = make_defines(macros, {"DTYPE": dtype} if dtype else {}, more or {})
     source = KernelSource(__package__, f"kernels/{name}.cl")
-    group = (1, 1, 1) if on_cpu else _work_group(items, target.max_work_group)
+    group = (1, 1, 1) if on_cpu else work_group(items, min(_GROUP_ITEMS, target.max_work_group))
     most = (LARGEST, _MOST_ITEMS, _MOST_ITEMS)
     return Launch(
         KernelSpec(Program(source, defines=defines), name),
@@ -154,23 +156,15 @@ def _launch(
     )
 
 
-def _work_group(items: tuple[int, int, int], limit: int) -> tuple[int, int, int]:
-    """Return a group with as many work-items along axis 0 as there are neighbours."""
-    group = 1 << (min(_GROUP_ITEMS, limit).bit_length() - 1)
-    inner = min(group, 1 << (items[0] - 1).bit_length())
-    outer = min(group // inner, 1 << (items[1] - 1).bit_length())
-    return inner, outer, 1
-
-
 def _window(problem: ConvProblem) -> tuple[Argument, ...]:
     """The kernels' last arguments."""
     sizes = (
-        *_in_3d(problem.x_shape[2:], 1),
-        *_in_3d(problem.filter, 1),
-        *_in_3d(problem.y_shape[2:], 1),
-        *_in_3d(tuple(min(step, LARGEST) for step in problem.stride), 1),
-        *_in_3d(_dilation(problem), 1),
-        *_in_3d(problem.padding, 0),
+        *in_3d(problem.x_shape[2:], 1),
+        *in_3d(problem.filter, 1),
+        *in_3d(problem.y_shape[2:], 1),
+        *in_3d(tuple(min(step, LARGEST) for step in problem.stride), 1),
+        *in_3d(_dilation(problem), 1),
+        *in_3d(problem.padding, 0),
     )
     return tuple(map(i32, sizes))
 
@@ -179,8 +173,3 @@ def _dilation(problem: ConvProblem) -> tuple[int, ...]:
     """The dilation, 1 where there is one tap only."""
     pairs = zip(problem.dilation, problem.filter, strict=True)
     return tuple(step if taps > 1 else 1 for step, taps in pairs)
-
-
-def _in_3d(values: tuple[int, ...], missing: int) -> tuple[int, ...]:
-    """Fill in the spatial axes that a 1-D or 2-D problem lacks."""
-    return (missing,) * (3 - len(values)) + values

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from convfind.kit.gemm_lowering.product import Chunk, Shape, ceil_div, round_up
+from convfind.kit.gemm_lowering.product import Chunk, Shape
+from convfind.kit.sizes import ceil_div, round_up
 from convfind.solver.recipe import align
 
 #: Most launches of each kernel in a plan, unless the workspace limit is too tight.

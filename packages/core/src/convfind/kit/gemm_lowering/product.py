@@ -17,16 +17,6 @@ from convfind.types import Direction
 LARGEST = 2**31 - 1
 
 
-def ceil_div(a: int, b: int) -> int:
-    """Divide and round up."""
-    return -(-a // b)
-
-
-def round_up(a: int, b: int) -> int:
-    """Round up to a multiple."""
-    return ceil_div(a, b) * b
-
-
 def u64(value: int) -> ScalarArg:
     """A 64-bit unsigned argument."""
     return ScalarArg(value, "uint64")
