@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,9 +54,15 @@ class Guarded:
 
     def complaint(self, device: Device) -> str | None:
         """Return where bytes were written outside: before the start, behind the end; or None."""
-        if not is_poisoned(self._read(device, 0)):
+        if (seen := device.seen(self.buffer)) is not None:
+            with seen as memory:
+                return self._complaint_about(lambda offset: memory[offset : offset + self.guard])
+        return self._complaint_about(lambda offset: self._read(device, offset))
+
+    def _complaint_about(self, guard_at: Callable[[int], Bytes]) -> str | None:
+        if not is_poisoned(guard_at(0)):
             return "wrote before the start of"
-        if not is_poisoned(self._read(device, self.guard + self.size)):
+        if not is_poisoned(guard_at(self.guard + self.size)):
             return "wrote behind the end of"
         return None
 
