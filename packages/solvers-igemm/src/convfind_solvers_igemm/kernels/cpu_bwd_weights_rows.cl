@@ -82,6 +82,11 @@ INLINE void tile_of_height(const int vectors, int rows, int lines, int length, c
 // Floats of a tap's sums in NR channels.
 INLINE long floats_of_tap(int filters) { return (long)(filters + MR - 1) / MR * MR * NR; }
 
+// A call: sixteen copies of what stores less than a vector would take compilers longer than all else here.
+__attribute__((noinline)) void store_few(float16 sum, __global float *y, int count, const Epilogue epilogue) {
+  store_part(sum, y, count, NO_BIAS, epilogue);
+}
+
 // `used` channels from `c` on of a filter's weights: alpha * (parts added up, in order) + beta * w. Weights
 // behind them, in front of channel `free`, are still to be written.
 INLINE void finish(__global const float *sums, int parts, long part, long tap_floats, __global float *w,
@@ -111,7 +116,10 @@ INLINE void finish(__global const float *sums, int parts, long part, long tap_fl
         if (i + j < used) {
           const long to = (long)(c + i + j) * taps + tap;
           const bool spills = !CF_READS_RESULT(rest) && taps < VEC && to + VEC <= (long)free * taps;
-          store_part(square[j], w + to, spills ? VEC : count, NO_BIAS, rest);
+          if (spills)
+            store_part(square[j], w + to, VEC, NO_BIAS, rest);
+          else
+            store_few(square[j], w + to, count, rest);
         }
     }
 }

@@ -34,6 +34,9 @@ INLINE void store_first(__global float *to, float16 value, const int width) {
   }
 }
 
+// A call: sixteen copies of what loads less than a vector would take compilers longer than the kernel itself.
+NOINLINE float16 load_end(__global const float *source, int count) { return load_part(source, count); }
+
 // 16 filters `step` apart by `length` floats that lie side by side, turned: rows of filters. Rows
 // behind the length are anything; w ends at `behind`.
 INLINE void load_turned(float16 *square, __global const float *from, long step, int filters, int length,
@@ -44,7 +47,7 @@ INLINE void load_turned(float16 *square, __global const float *from, long step, 
     if (i < filters) {
       PREFETCH(from + i * step + 4 * VEC);
       const bool whole = from + i * step + VEC <= behind;
-      square[i] = load_part(from + i * step, whole ? VEC : length);
+      square[i] = whole ? vload16(0, from + i * step) : load_end(from + i * step, length);
     }
   }
   transpose(square);

@@ -4,6 +4,14 @@
 
 #include "convfind_cpu_vector.h"
 
+#if !CHANNELS_LAST
+// Calls: sixteen copies of what takes less than a vector would take compilers longer than all else in a program.
+__attribute__((noinline)) float16 load_few(__global const float *source, int count) { return load_part(source, count); }
+__attribute__((noinline)) void store_few(float16 sum, __global float *y, int count, const Epilogue epilogue) {
+  store_part(sum, y, count, NO_BIAS, epilogue);
+}
+#endif
+
 // w = alpha * (parts added up, in order) + beta * w. Global size: (runs of filters); `share` of all
 // groups' filters each.
 __kernel ONE_ITEM void igemm_cpu_sum(__global const float *restrict sums, __global float *restrict w,
@@ -32,16 +40,17 @@ __kernel ONE_ITEM void igemm_cpu_sum(__global const float *restrict sums, __glob
         for (int i = 0; i < VEC; i++) {
           square[i] = 0.0f;
           if (i < count) {
-            square[i] = load_part(from + (long)i * channels, used);
+            __global const float *at = from + (long)i * channels;
+            square[i] = used == VEC ? vload16(0, at) : load_few(at, used);
             for (int part = 1; part < parts; part++)
-              square[i] += load_part(from + part * all + (long)i * channels, used);
+              square[i] += used == VEC ? vload16(0, at + part * all) : load_few(at + part * all, used);
           }
         }
         transpose(square);
         __global float *to = w + (long)k * window + (long)c * taps + tap;
 #pragma unroll
         for (int i = 0; i < VEC; i++)
-          if (i < used) store_part(square[i], to + (long)i * taps, count, NO_BIAS, epilogue);
+          if (i < used) store_few(square[i], to + (long)i * taps, count, epilogue);
       }
 #endif
 }
