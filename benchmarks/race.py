@@ -10,12 +10,18 @@ raced as finds that begin with an empty database would, the candidates take the 
 race has compiled is ready in those that follow, and what it has measured is recorded for them, and
 corrects their forecasts. The first choice is what immediate mode would run in an empty database.
 With --target the device need not be here, and its own models are left out: nobody has seen it.
+With --known, databases (folders, or files *.lmdb) with records of related devices, finds know
+these, too, and a second line says how far such records can be trusted: the standard deviation of
+ratios between solvers within a factor of 1.5 from one device to the other, and what the network
+loses by each problem's fastest solver there.
 """
 
 from __future__ import annotations
 
 import bz2
+import itertools
 import json
+import math
 import statistics
 import time
 from collections.abc import Iterator, Mapping
@@ -30,7 +36,8 @@ import convfind
 from convfind.device.target import Target
 from convfind.find.ahead import first_programs
 from convfind.find.immediate import estimate
-from convfind.find.known import Known, known
+from convfind.find.known import Known, kinship
+from convfind.find.known import known as known_about
 from convfind.find.lessons import learn
 from convfind.find.race import COMPILED_MARGIN, DECLINED_MARGIN, READY_MARGIN, Race
 from convfind.find.screening import Screening, screen
@@ -45,6 +52,8 @@ from convfind.solver.kernel_spec import Program
 from convfind.types import Direction
 
 _FILE = click.Path(path_type=Path, exists=True)
+#: Solvers are compared from one device to another if they are within this factor there.
+_CLOSE = 1.5
 
 
 class Times(Protocol):
@@ -83,6 +92,7 @@ class Tally:
 @click.option("--device", help="Such as opencl:cpu.  [CONVFIND_DEVICE, else the best]")
 @click.option("--target", type=_FILE, help="target.json of a device; its models are left out.")
 @click.option("--times", "sources", required=True, type=_FILE, multiple=True)
+@click.option("--known", type=_FILE, multiple=True, help="Databases with related devices.")
 @click.option("--fallback", default="ai", type=click.Choice(("ai", "wti")), help="wti: no models.")
 def main(
     layers: tuple[Path, ...],
@@ -90,6 +100,7 @@ def main(
     device: str | None,
     target: Path | None,
     sources: tuple[Path, ...],
+    known: tuple[Path, ...],
     fallback: str,
 ) -> None:
     """Race the layers of each file, and compare with measuring everybody."""
@@ -97,9 +108,45 @@ def main(
     times = _times(sources)
     for file in layers:
         session = _of_device(device) if target is None else _of_target(target)
-        tally = _raced(list(problems_of(file, batch)), session, policy, times)
+        session = replace(session, database=FindDb.open(None, known))
+        problems = list(problems_of(file, batch))
+        related = [_likeness(problems, session, times, one) for one in _related(session)]
+        tally = _raced(problems, session, policy, times)
         if tally.problems:
-            click.echo(f"{file.stem:16} {tally}")
+            click.echo("\n".join((f"{file.stem:16} {tally}", *related)))
+
+
+def _related(session: Session) -> list[str]:
+    """Return the related devices of which the session has records."""
+    target = session.target
+    return [one for one in session.database.devices() if kinship(one, target) is not None]
+
+
+def _likeness(
+    problems: list[tuple[int, ConvProblem]], session: Session, times: Times, other: str
+) -> str:
+    """Say how much ratios and winners on another device are those of this one."""
+    ratios, paid, least, seen = [], 0.0, 0.0, 0
+    for count, problem in problems:
+        here, there = times(session.target.identity, problem), session.times(other, problem)
+        both = [name for name in there if name in here]
+        if not both:
+            continue
+        seen += 1
+        paid += count * here[min(both, key=there.__getitem__)]
+        least += count * min(here[name] for name in both)
+        for one, two in itertools.combinations(both, 2):
+            ratio = math.log(there[one] / there[two])
+            if abs(ratio) <= math.log(_CLOSE):
+                ratios.append(math.log(here[one] / here[two]) - ratio)
+    kind, name = kinship(other, session.target), other.split("|")[2]
+    if not seen:
+        return f"    {name} ({kind}): none of these problems"
+    error = math.sqrt(statistics.fmean(one * one for one in ratios)) if ratios else 0.0
+    return (
+        f"    {name} ({kind}): {seen} problems, {len(ratios)} pairs of solvers, ratios off by "
+        f"{error:.3f}, its first choices lose {paid / least:.4f}"
+    )
 
 
 def _raced(
@@ -123,7 +170,7 @@ def _raced(
         }
         unknown = replace(session, database=FindDb.open(None))
         first = estimate(problem, unknown, policy, Screening(tuple(solvers))).solutions[0].solver
-        facts = known(problem, session, solvers, policy)
+        facts = known_about(problem, session, solvers, policy)
         ran = _race(facts, session.favoured.get(problem), solvers, programs, took, tally.ready)
         learn(session.lessons, problem, facts.uncorrected, ran)
         session.database.store(session.target, problem, _entry(solvers, ran))
