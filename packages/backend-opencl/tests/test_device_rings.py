@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 
 import pytest
@@ -61,9 +62,11 @@ def test_small_tensors_and_those_of_small_devices_are_uploaded(far: Session) -> 
     numbers = ring_of(DataType.FLOAT32, "clipped", 0)
     buffer = far.device.allocate(1 << 20)
     assert not rings_on(far).fill(buffer, Part(numbers, 0, 1000))
-    far.device.target = replace(far.target, global_memory=1 << 30)
-    assert not rings_on(far).fill(buffer, Part(numbers, 0, 1 << 18))
-    assert not far.kept
+    small = copy.copy(far.device)
+    small.target = replace(far.target, global_memory=1 << 30)
+    session = replace(far, device=small, kept={})
+    assert not rings_on(session).fill(buffer, Part(numbers, 0, 1 << 18))
+    assert not session.kept
 
 
 NCHW = ConvProblem.forward((3, 8, 9, 11), (4, 8, 3, 3))

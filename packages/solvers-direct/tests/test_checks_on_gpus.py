@@ -78,6 +78,8 @@ def test_a_gpu_draws_the_timed_tensors_once_and_only_where_they_fit(
 ) -> None:
     features = convfind_device.target.features - {"unified-memory"}
     gpu = as_gpu(convfind_device, compute_units=8, features=features, global_memory=memory)
+    if not drawn and gpu.target.global_memory > memory:
+        pytest.skip(f"{gpu.target.name} has room for several copies of the tensors")
     kernels = KernelCache(gpu, BinaryStore.open(None), 1)
     far = Session(gpu, default_registry(), FindDb.open(None), kernels)
     draws: list[Any] = []
