@@ -155,7 +155,7 @@ class Handle:
             problems: the problems, each as often as it occurs.
             mode: as `find` takes it.
             on_progress: called with stage "find", problems done, problems in all, and a label.
-            **policy: as `find` takes it, but ``time_budget`` is for all of them together. What is
+            **policy: as `find` takes it, but ``time_budget`` is for all of them together; what is
                 left over is estimated.
 
         Raises as `find` does.

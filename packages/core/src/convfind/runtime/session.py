@@ -47,7 +47,7 @@ class Session:
     favoured: dict[Problem, frozenset[str]] = field(default_factory=dict)
     #: How far forecasts were off in finds so far.
     lessons: Lessons = field(default_factory=dict)
-    #: What checks keep from one find to the next, by what it is kept for.
+    #: Things that checks keep from one find to the next, by purpose.
     kept: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
     #: How far other work on the machine disturbed the latest races.
     disturbances: deque[Disturbance] = field(default_factory=lambda: deque(maxlen=LATEST))
