@@ -24,7 +24,7 @@ Results = Mapping[str, Array]
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """A result that a last resort has computed on a device, unchecked; large ones may stay there."""
+    """A result that a last resort has computed on a device, unchecked; it may stay there."""
 
     result: Array | Held
     solver: Solver
