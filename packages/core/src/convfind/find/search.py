@@ -278,7 +278,7 @@ class Search:
         why = refusal(error)
         if why.reason in _QUARANTINING and self.policy.write_back:
             quarantine(self.problem, self.session, trial, why)
-        self._reject(trial.solver, why, settled=why.reason is not Reason.BUDGET)
+        self._reject(trial.solver, why, settled=why.reason not in (Reason.BUDGET, Reason.NO_CHILD))
 
     def _tune_all(self) -> None:
         """Tune what was measured, the fastest first: that is where a budget is worth most."""

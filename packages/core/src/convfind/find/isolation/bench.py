@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+#: Children that are started for a bench, one after the other: somebody may end one as it starts.
+_STARTS = 3
+
 
 class IsolatedBench:
     """A bench in a session's child.
@@ -44,7 +47,10 @@ class IsolatedBench:
         *,
         constant_weights: bool,
     ) -> None:
-        """Begin a bench. Raises `DeviceError` or `ForeignError` where the child cannot have it."""
+        """Begin a bench.
+
+        Raises `DeviceError`, `LostError` or `ForeignError` where the child cannot have it.
+        """
         self.child = child
         self.limits = Limits(problem, budget)
         self.forgotten: list[int] = []  # candidates that nobody has any more
@@ -137,7 +143,8 @@ class IsolatedBench:
         """Do something in the child, where this bench is; once more, alone, if it ends meanwhile.
 
         Raises:
-            LostError: it has ended the child, twice, or does not end itself.
+            LostError: it has ended the child, twice, or does not end itself; or no child lives long
+                enough to have the bench.
             DeviceError: the child cannot have the bench.
         """
         try:
@@ -149,15 +156,22 @@ class IsolatedBench:
                 raise LostError(Reason.BUDGET, str(error)) from error
             logger.info("the child in which candidates run has ended: %s; once more", error)
         with self.child.gate.alone():
-            try:
-                self.settle()
-            except EndedError as error:
-                msg = f"the child in which candidates run ends before one does: {error}"
-                raise DeviceError(msg) from error
+            self._settle_somehow()
             try:
                 return work()
             except EndedError as error:
                 raise LostError(self.limits.blamed(error), str(error)) from error
+
+    def _settle_somehow(self) -> None:
+        """Do so in a child that may be ended as it starts: by whom, if not by a candidate?"""
+        for left in reversed(range(_STARTS)):
+            try:
+                self.settle()
+                return
+            except EndedError as error:
+                if not left:
+                    msg = f"the child in which candidates run ends before one does: {error}"
+                    raise LostError(Reason.NO_CHILD, msg) from error
 
     def settle(self) -> int:
         """Have this bench in the child that lives now; return the number of its life."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from convfind.errors import ConvfindError, DeviceError
+from convfind.errors import ConvfindError, DeviceError, LostError
 from convfind.find.bench import Bench, LocalBench
 from convfind.find.budget import Budget
 from convfind.find.isolation.wire import ForeignError
@@ -74,18 +74,19 @@ def _without_a_child(
     screening: Screening, session: Session, policy: Policy, error: ConvfindError
 ) -> Screening:
     """Return who may run in this process although a child was to be had. Raises `DeviceError`."""
+    detail = error.detail if isinstance(error, LostError) else str(error)
     if policy.isolate is Isolate.ALWAYS:
         msg = (
-            f"no child process can be had for the candidates ({error}); end what takes the "
+            f"no child process can be had for the candidates ({detail}); end what takes the "
             "machine's memory or the device, or take isolate='never', which runs them in this one"
         )
         raise DeviceError(msg) from error
     others = [one for one in screening.candidates if not _is_of_this_project(one, session)]
     logger.warning(
         "no child process can be had (%s); left out, as they may not run in this one: %s",
-        *(error, ", ".join(solver.solver_id for solver in others)),
+        *(detail, ", ".join(solver.solver_id for solver in others)),
     )
-    why = Rejected(Reason.NO_CHILD, str(error))
+    why = Rejected(Reason.NO_CHILD, detail)
     return replace(
         screening,
         candidates=tuple(one for one in screening.candidates if one not in others),
