@@ -30,7 +30,7 @@ _SHARE = 256
 
 def program_for(dtype: np.dtype[Any]) -> Program:
     """Return the program that takes parts of rings of a type."""
-    return Program(_SOURCE, defines=make_defines(BYTES=dtype.itemsize))
+    return Program(_SOURCE, defines=make_defines(NUMBER_SIZE=dtype.itemsize))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,13 @@
 // A part of a ring of numbers, whatever they are: see convfind.checking.device_rings.
 //
-// BYTES: of a number.
+// NUMBER_SIZE: of a number.
 #include "convfind_kernel.h"
 
-#if BYTES == 1
+#if NUMBER_SIZE == 1
 typedef unsigned char Number;
-#elif BYTES == 2
+#elif NUMBER_SIZE == 2
 typedef unsigned short Number;
-#elif BYTES == 4
+#elif NUMBER_SIZE == 4
 typedef CF_UINT Number;
 #else
 typedef unsigned CF_LONG Number;
