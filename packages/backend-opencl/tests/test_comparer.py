@@ -17,6 +17,7 @@ from convfind.checking.reference import Right
 from convfind.device.target import DeviceKind
 from convfind.finddb import BinaryStore, FindDb
 from convfind.plugins.registry import Registry
+from convfind.problem.tensor_spec import TensorSpec
 from convfind.runtime.backend import Device
 from convfind.runtime.kernel_cache import KernelCache
 from convfind.runtime.session import Session
@@ -42,8 +43,11 @@ def far(device: Device) -> Session:
     return session_on(gpu)
 
 
-def comparer_on(session: Session, dtype: DataType) -> Comparer:
-    found = Comparer.on(session, dtype, Fingerprints.on(session))
+def comparer_on(
+    session: Session, dtype: DataType, shape: tuple[int, ...] = (1,), steps: tuple[int, ...] = (1,)
+) -> Comparer:
+    operand = TensorSpec("y", shape, dtype, steps)
+    found = Comparer.on(session, operand, Fingerprints.on(session))
     assert found is not None
     return found
 
@@ -89,6 +93,19 @@ def test_the_device_measures_what_the_host_measures(
     yardstick = np.abs(right.astype(np.float64)) + 7
     expected = measure_error(result, right, None, yardstick)
     assert same(compared(far, result, Right(right, yardstick)), expected)
+
+
+@pytest.mark.parametrize("steps", [(30, 5, 1), (5, 10, 1), (1, 10, 2), (30, 1, 6)])
+def test_strides_may_permute_a_result(far: Session, steps: tuple[int, ...]) -> None:
+    operand = TensorSpec("y", (2, 6, 5), DataType.FLOAT32, steps)
+    memory = drawn(DataType.FLOAT32, 60)
+    result = operand.view(memory)
+    right = Right(result + np.arange(60).reshape(result.shape), abs(result.astype(np.float64)) + 7)
+    comparer = comparer_on(far, DataType.FLOAT32, operand.shape, steps)
+    comparer.expect(right)
+    report = comparer.compare(there(far, memory), right)
+    assert report is not None
+    assert same(report, measure_error(result, right.result, None, right.yardstick))
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
@@ -153,4 +170,5 @@ def test_the_host_compares_what_it_shares(device: Device) -> None:
     if device.target.kind is DeviceKind.CPU:
         session = session_on(device)
         assert Fingerprints.on(session) is None
-        assert Comparer.on(session, DataType.FLOAT32, None) is None
+        operand = TensorSpec.packed("y", (1,), DataType.FLOAT32)
+        assert Comparer.on(session, operand, None) is None

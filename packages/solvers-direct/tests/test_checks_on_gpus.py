@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,28 @@ def test_no_result_of_a_candidate_is_read_back(
     far.device.fill(held.memory.buffer, 1)
     assert candidate.verify(solver).error.max_error < 1e-5, "NumPy knows what is right"
     assert result in reads
+
+
+@pytest.mark.parametrize("batch", [1, 12])
+def test_a_right_candidate_passes_where_strides_permute_its_result(
+    convfind_device: Device, batch: int
+) -> None:
+    features = convfind_device.target.features - {"unified-memory"}
+    gpu = as_gpu(convfind_device, compute_units=8, features=features)
+    kernels = KernelCache(gpu, BinaryStore.open(None), 1)
+    far = Session(gpu, default_registry(), FindDb.open(None), kernels)
+    shape = (batch, 16, 40, 40)
+    problem = ConvProblem.forward((batch, 8, 40, 40), (16, 8, 3, 3), padding=1, bias=True)
+    problem = replace(problem, y_strides=(16 * 1600, 1600, 1, 40))
+    assert problem.shape("y") == shape
+    solver = far.registry.find_solver("direct-naive-fwd")
+    assert solver is not None
+    bench = Workbench(problem, far, constant_weights=False)
+    bench.make_ready(verify=True)
+    recipe = asking.recipe(solver, problem, far.target)
+    candidate = bench.candidate(recipe, far.kernels.load_or_raise(recipe.programs))
+    assert candidate.verify(solver).error.max_error < 1e-5
+    candidate.confirm(solver)
 
 
 @pytest.mark.parametrize(("memory", "drawn"), [(1 << 34, 1), (1 << 17, 0)])

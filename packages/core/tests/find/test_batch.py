@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
 
+from convfind.checking.workbench import drawn_ahead
 from convfind.device.target import DeviceKind, Target
 from convfind.find.result import FindOrigin
-from convfind.problem import ConvProblem
+from convfind.problem import ConvProblem, Problem
 from convfind.reasons import Reason
+from convfind.runtime.session import Session
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Launch
 from convfind.testing.mock_backend import MOCK_TARGET, MockBackend
 from convfind.testing.solvers import MockTimed
 
 GPU = dataclasses.replace(MOCK_TARGET, kind=DeviceKind.GPU)
+SOURCE = KernelSource("convfind.checking", "kernels/ring.cl")
 #: Longer than anything here takes.
 WAIT_SECONDS = 60
 
@@ -141,3 +146,74 @@ def test_nothing_is_left_under_way_where_a_find_ends_the_batch(
     assert not handle.session.kernels._underway
     assert not handle.session.kept
     assert handle.find(problem).best.solver == "fast"
+
+
+def test_batches_within_and_beside_others_share_what_compiles(
+    bench: Any, problem: ConvProblem
+) -> None:
+    bench.backend = MockBackend(devices=(GPU,))
+    begun = threading.Barrier(3)
+    handle = bench.open("mock-static", extra=FIELD)
+    problems = [problem.with_batch(size) for size in (1, 2, 3)]
+    inner: list[int] = []
+    outer: list[int] = []
+
+    def within(stage: str, done: int, total: int, label: str) -> None:
+        if done == 0:
+            begun.wait(WAIT_SECONDS)
+            inner.append(len(handle.find_all(problems)))
+
+    def beside() -> None:
+        outer.append(len(handle.find_all(problems, on_progress=within)))
+
+    threads = [threading.Thread(target=beside) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert inner == outer == [3] * 3
+    assert not handle.session.kernels._underway
+    assert not handle.session.kept
+
+
+def test_whoever_waits_for_what_another_batch_gives_up_goes_on(
+    bench: Any, problem: ConvProblem
+) -> None:
+    bench.backend = MockBackend(devices=(GPU,))
+    handle = bench.open("mock-static", extra=FIELD, compile_parallel_level=1)
+    kernels = handle.session.kernels
+    first, second = (Program(SOURCE, defines=(("N", number),)) for number in (1, 2))
+    goes_on = threading.Event()
+    bench.backend.faults.build = lambda program: not goes_on.wait(WAIT_SECONDS)
+    waiter = threading.Thread(target=kernels.await_one, daemon=True)
+    with kernels.compiling([first, second]):
+        jobs = dict(kernels._underway)
+        kernels._underway.pop(first)  # what the other one waits for has not begun
+        waiter.start()
+        while not jobs[second]._waiters:
+            threading.Event().wait(0.001)
+        kernels._underway[first] = jobs[first]
+    goes_on.set()
+    waiter.join(WAIT_SECONDS)
+    assert not waiter.is_alive()
+
+
+def test_a_convolution_and_its_transposed_form_are_drawn_once(
+    bench: Any, problem: ConvProblem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.backend = MockBackend(devices=(GPU,))
+    drawn: list[Problem] = []
+
+    def noted(one: Problem, session: Session) -> AbstractContextManager[None]:
+        drawn.append(one)
+        return drawn_ahead(one, session)
+
+    monkeypatch.setattr("convfind.find.batch.drawn_ahead", noted)
+    handle = bench.open("mock-static", extra=FIELD)
+    transposed = [
+        ConvProblem.backward_data((size, 8, 6, 6), (8, 4, 3, 3), mode="transpose", padding=1)
+        for size in (1, 2, 3)
+    ]
+    problems = [one for other in transposed for one in (other, other.plain())]
+    assert len(handle.find_all(problems)) == 6
+    assert len(drawn) == len(set(drawn)) == 2

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from convfind.checking.guards import Guarded
     from convfind.checking.reference import Right
     from convfind.device.target import Target
-    from convfind.problem.tensor_spec import ElementType
+    from convfind.problem.tensor_spec import TensorSpec
     from convfind.runtime.backend import DeviceBuffer
     from convfind.runtime.session import Session
 
@@ -67,12 +67,13 @@ class _Copy:
 
 
 class Comparer:
-    """Compares results of a type with what is right for them, on the device of a session."""
+    """Compares results without gaps with what is right for them, on the device of a session."""
 
-    def __init__(self, session: Session, dtype: ElementType, fingerprints: Fingerprints) -> None:
+    def __init__(self, session: Session, operand: TensorSpec, fingerprints: Fingerprints) -> None:
         self._session = session
         self._device = session.device
-        self._dtype = dtype
+        self._operand = operand
+        self._dtype = operand.dtype
         self._fingerprints = fingerprints
         self._items, self._groups = items_on(session.target), groups_on(session.target)
         self._found = np.empty((self._groups, _NUMBERS), np.float64)
@@ -82,7 +83,7 @@ class Comparer:
 
     @classmethod
     def on(
-        cls, session: Session, dtype: ElementType, fingerprints: Fingerprints | None
+        cls, session: Session, operand: TensorSpec, fingerprints: Fingerprints | None
     ) -> Comparer | None:
         """Return one for a device that takes fingerprints, and computes in double precision.
 
@@ -90,7 +91,7 @@ class Comparer:
         """
         if fingerprints is None or not session.target.has("fp64"):
             return None
-        return cls(session, dtype, fingerprints)
+        return cls(session, operand, fingerprints)
 
     def holds(self, nbytes: int) -> bool:
         """Return whether the device's memory has room for right results of so many bytes."""
@@ -166,11 +167,17 @@ class Comparer:
         return ErrorReport(relative_error(most, largest), rms)
 
     def _copy_of(self, array: Array) -> _Copy:
-        memory = np.ascontiguousarray(array)
+        memory = self._as_in_memory(array)
         buffer = self._device.allocate(memory.nbytes)
         self._device.write(buffer, memory)
         place = _Place(buffer, array.dtype.name)
         return _Copy(memory, place, self._mark_of(buffer, memory))
+
+    def _as_in_memory(self, array: Array) -> Array:
+        """Return numbers in the order of the result's memory, which strides may permute."""
+        steps = self._operand.in_memory(self._operand.strides)
+        order = sorted(range(array.ndim), key=lambda axis: -steps[axis])
+        return np.ascontiguousarray(array.transpose(order))
 
     def _mark_of(self, buffer: DeviceBuffer, array: Array) -> int:
         return self._fingerprints.of(buffer, array.nbytes)

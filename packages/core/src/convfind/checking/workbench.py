@@ -136,8 +136,8 @@ class Workbench:
     @cached_property
     def comparer(self) -> Comparer | None:
         """The comparer of results on the device; None where the host compares."""
-        name = self._problem.writes[0]
-        return Comparer.on(self._session, self._problem.operand(name).dtype, self.fingerprints)
+        operand = self._problem.operand(self._problem.writes[0])
+        return Comparer.on(self._session, operand, self.fingerprints)
 
     @cached_property
     def first(self) -> TensorSet:

@@ -81,6 +81,7 @@ def _in_order(
     programs = [*checks, *(program for problem in distinct for program in of[problem])]
     waiting = list(distinct)
     drawn: Problem | None = None
+    measured: set[Problem] = set()  # plain problems, once they are found or drawn ahead
 
     def missing(problem: Problem) -> int:
         return sum(map(session.kernels.is_underway, of[problem]))
@@ -92,8 +93,11 @@ def _in_order(
                 session.kernels.await_one()
                 continue
             waiting.remove(problem)
-            if waiting and (drawn is None or problem.plain() == drawn):
-                drawn = min(waiting, key=missing).plain()
+            measured.add(problem.plain())
+            others = [one for one in waiting if one.plain() not in measured]
+            if others and (drawn is None or problem.plain() == drawn):
+                drawn = min(others, key=missing).plain()
+                measured.add(drawn)
                 if drawn in needed:
                     draws.enter_context(drawn_ahead(drawn, session))
             yield problem

@@ -116,7 +116,8 @@ class KernelCache:
         """Compile programs side by side, in this order, while the ``with`` statement goes on.
 
         They are loaded when somebody asks for them. Failures are his who does. At the end nothing
-        more is begun, and what nobody has asked for is stored.
+        more is begun, and what nobody has asked for is stored. What another such statement is
+        compiling, in this thread or another, is left to that.
         """
         missing = [one for one in dict.fromkeys(programs) if not self.is_ready(one)]
         if not missing:
@@ -126,12 +127,23 @@ class KernelCache:
 
         self.expect(len(missing))
         pool = ThreadPoolExecutor(min(self.parallel_level, len(missing)))
-        self._underway |= {one: pool.submit(self._translated, one) for one in missing}
+        with self._counting:
+            jobs = {
+                one: pool.submit(self._translated, one)
+                for one in missing
+                if one not in self._underway
+            }
+            self._underway |= jobs
         try:
             yield
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-            jobs = {one: self._underway.pop(one) for one in missing}
+            # Not by the pool, which tells nobody who waits in another thread.
+            for job in jobs.values():
+                job.cancel()
+            pool.shutdown(wait=False)
+            with self._counting:
+                for one in jobs:
+                    del self._underway[one]
             self.store_all(
                 {
                     program: job.result()
@@ -150,7 +162,9 @@ class KernelCache:
         """Wait until another of the programs that are `compiling` is done."""
         from concurrent.futures import FIRST_COMPLETED, wait
 
-        wait([job for job in self._underway.values() if not job.done()], None, FIRST_COMPLETED)
+        with self._counting:
+            jobs = [job for job in self._underway.values() if not job.done()]
+        wait(jobs, None, FIRST_COMPLETED)
 
     def is_begun(self, program: Program) -> bool:
         """Return whether nobody has to begin to compile a program: it is ready, or `compiling`."""
