@@ -12,7 +12,7 @@ from convfind.checking import device_rings
 from convfind.checking.conv_draw import ConvDraw
 from convfind.checking.device_rings import DeviceRings
 from convfind.checking.fingerprints import Fingerprints
-from convfind.checking.random_numbers import COUNT, Part, ring_of
+from convfind.checking.random_numbers import COUNT, Distribution, Part, RandomNumbers, ring_of
 from convfind.checking.tensor_set import TensorSet, has_contents
 from convfind.finddb import BinaryStore, FindDb
 from convfind.plugins.registry import Registry
@@ -56,6 +56,17 @@ def test_a_ring_stays_and_is_mended_where_somebody_wrote_into_it(far: Session) -
     far.device.fill(ring.buffer, 1)
     assert rings_on(far).fill(buffer, part), "a later find"
     assert has_contents(far.device, buffer, part.values())
+
+
+def test_a_ring_stays_where_the_host_has_forgotten_it(far: Session) -> None:
+    buffer = far.device.allocate(1 << 18)
+    distributions: tuple[Distribution, ...] = ("uniform", "clipped")
+    for distribution in distributions:
+        for _ in range(2):
+            part = Part(RandomNumbers(DataType.INT8, distribution, 0), 7, 1 << 18)
+            assert rings_on(far).fill(buffer, part)
+            assert has_contents(far.device, buffer, part.values())
+    assert len(far.kept) == 2
 
 
 def test_small_tensors_and_those_of_small_devices_are_uploaded(far: Session) -> None:

@@ -86,7 +86,7 @@ class DeviceRings:
 
     def _ring_of(self, numbers: RandomNumbers) -> _Ring:
         """Return a ring, uploaded where the device lacks it or somebody wrote into it."""
-        kept = self._session.kept.get(numbers)
+        kept = self._session.kept.get(numbers.name)
         if isinstance(kept, _Ring) and kept.is_intact:
             return kept
         memory, device = numbers.whole(), self._session.device
@@ -94,5 +94,5 @@ class DeviceRings:
         device.write(buffer, memory)
         mark = self._fingerprints.of(buffer, memory.nbytes)
         ring = _Ring(buffer, memory.nbytes, self._fingerprints, mark)
-        self._session.kept[numbers] = ring
+        self._session.kept[numbers.name] = ring
         return ring
