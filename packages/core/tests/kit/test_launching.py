@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
 from convfind.kit.launching import Grid, Kernels, work_group
@@ -68,3 +71,12 @@ def test_a_work_group_has_neighbours_along_the_first_axis(
     items: tuple[int, int, int], most: int, group: tuple[int, int, int]
 ) -> None:
     assert work_group(items, most) == group
+
+
+def test_numbers_of_numpy_are_numbers_and_what_is_no_argument_is_refused() -> None:
+    sizes: Any = np.array([3, 4])
+    assert Grid(PROGRAM, "add", 1)(sizes[0]).arguments == (i32(3),)
+    others: tuple[Any, ...] = (0.5, None, sizes)
+    for given in others:
+        with pytest.raises(TypeError, match="is no kernel argument"):
+            Grid(PROGRAM, "add", 1)(given)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral
 
 from convfind.solver.defines import DefineValue, make_defines
 from convfind.solver.kernel_source import KernelSource
@@ -55,7 +56,10 @@ class Grid:
     items: int = 1
 
     def __call__(self, *arguments: Argument | str | int) -> Launch:
-        """Return the launch; a word is memory from its beginning on, a whole number an int32."""
+        """Return the launch; a word is memory from its beginning on, a whole number an int32.
+
+        Raises `TypeError` for what is no argument of a kernel.
+        """
         groups = self.work_groups
         first, *others = (groups,) if isinstance(groups, int) else groups
         return Launch(
@@ -80,4 +84,9 @@ def work_group(items: tuple[int, int, int], most: int) -> tuple[int, int, int]:
 def _argument(given: Argument | str | int) -> Argument:
     if isinstance(given, str):
         return BufferArg(given)
-    return i32(int(given)) if isinstance(given, int) else given
+    if isinstance(given, Integral):  # NumPy's, too
+        return i32(int(given))
+    if not isinstance(given, Argument):
+        msg = f"{given!r} is no kernel argument; take a word, a whole number, f32, i64 or another"
+        raise TypeError(msg)
+    return given
