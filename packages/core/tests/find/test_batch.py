@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from concurrent.futures import wait
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -11,10 +12,12 @@ import pytest
 
 from convfind.checking.workbench import drawn_ahead
 from convfind.device.target import DeviceKind, Target
+from convfind.find.finder import find
 from convfind.find.result import FindOrigin
+from convfind.policy import Policy
 from convfind.problem import ConvProblem, Problem
 from convfind.reasons import Reason
-from convfind.runtime.session import Session
+from convfind.runtime.session import Progress, Session
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import Program
@@ -122,6 +125,23 @@ def test_a_spent_budget_leaves_estimates(anywhere: Any, problem: ConvProblem) ->
     assert {one.origin for one in found.values()} == {FindOrigin.FALLBACK}
 
 
+@pytest.mark.parametrize("given", [{}, {"time_budget": None}, {"time_budget": 1e6}])
+def test_a_find_has_the_environments_budget_unless_the_batch_has_one(
+    anywhere: Any, problem: ConvProblem, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any]
+) -> None:
+    budgets: list[float | None] = []
+
+    def noted(one: Problem, session: Session, policy: Policy, progress: Progress) -> Any:
+        budgets.append(policy.time_budget)
+        return find(one, session, policy, progress)
+
+    monkeypatch.setattr("convfind.handle.handle.find", noted)
+    handle = anywhere.open("mock-static", extra=FIELD, find_time_budget=1e3)
+    handle.find_all([problem], **given)
+    (budget,) = budgets
+    assert budget == (given["time_budget"] and pytest.approx(1e6, rel=0.1) if given else 1e3)
+
+
 def test_an_empty_problem_is_found_beside_others(anywhere: Any, problem: ConvProblem) -> None:
     handle = anywhere.open("mock-static", extra=FIELD)
     empty = problem.with_batch(0)
@@ -185,14 +205,12 @@ def test_whoever_waits_for_what_another_batch_gives_up_goes_on(
     first, second = (Program(SOURCE, defines=(("N", number),)) for number in (1, 2))
     goes_on = threading.Event()
     bench.backend.faults.build = lambda program: not goes_on.wait(WAIT_SECONDS)
-    waiter = threading.Thread(target=kernels.await_one, daemon=True)
+    waiter = threading.Thread(target=lambda: wait([jobs[second]]), daemon=True)
     with kernels.compiling([first, second]):
         jobs = dict(kernels._underway)
-        kernels._underway.pop(first)  # what the other one waits for has not begun
         waiter.start()
         while not jobs[second]._waiters:
             threading.Event().wait(0.001)
-        kernels._underway[first] = jobs[first]
     goes_on.set()
     waiter.join(WAIT_SECONDS)
     assert not waiter.is_alive()

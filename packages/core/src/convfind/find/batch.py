@@ -86,11 +86,14 @@ def _in_order(
     def missing(problem: Problem) -> int:
         return sum(map(session.kernels.is_underway, of[problem]))
 
+    from concurrent.futures import FIRST_COMPLETED, wait
+
     with session.kernels.compiling(programs), ExitStack() as draws:
         while waiting:
+            underway = session.kernels.underway()  # before anybody asks what is missing
             problem = min(waiting, key=lambda one: (missing(one), one.plain() != drawn))
             if missing(problem):
-                session.kernels.await_one()
+                wait(underway, None, FIRST_COMPLETED)
                 continue
             waiting.remove(problem)
             measured.add(problem.plain())

@@ -165,8 +165,10 @@ class Handle:
         def one(problem: Problem, allowed: Policy) -> FindResult:
             return self._find_anew(problem, allowed, silent)
 
-        budget = self.policy(mode, **policy).time_budget if "time_budget" in policy else None
-        policy.pop("time_budget", None)
+        budget = None
+        if "time_budget" in policy:
+            budget = self.policy(mode, **policy).time_budget
+            policy["time_budget"] = None  # nor that of a find in the environment
         asked, allowed = list(problems), self.policy(mode, **policy)
         for problem in asked:
             _check_problem(problem)

@@ -158,13 +158,10 @@ class KernelCache:
         job = self._underway.get(program)
         return job is not None and not job.done()
 
-    def await_one(self) -> None:
-        """Wait until another of the programs that are `compiling` is done."""
-        from concurrent.futures import FIRST_COMPLETED, wait
-
+    def underway(self) -> list[Future[bytes]]:
+        """Return the jobs of the programs that are `compiling`, and not done."""
         with self._counting:
-            jobs = [job for job in self._underway.values() if not job.done()]
-        wait(jobs, None, FIRST_COMPLETED)
+            return [job for job in self._underway.values() if not job.done()]
 
     def is_begun(self, program: Program) -> bool:
         """Return whether nobody has to begin to compile a program: it is ready, or `compiling`."""
