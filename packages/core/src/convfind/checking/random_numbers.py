@@ -25,7 +25,7 @@ class RandomNumbers:
     """A ring of random numbers of one type, drawn as far as they are asked for."""
 
     def __init__(self, dtype: DataType, distribution: Distribution, seed: int) -> None:
-        #: What they are drawn by: rings of one name have the same numbers.
+        #: Rings of one name have the same numbers.
         self.name = ("ring", dtype, distribution, seed)
         self._dtype = dtype
         self._distribution = distribution

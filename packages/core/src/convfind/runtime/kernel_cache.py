@@ -116,8 +116,8 @@ class KernelCache:
         """Compile programs side by side, in this order, while the ``with`` statement goes on.
 
         They are loaded when somebody asks for them. Failures are his who does. At the end nothing
-        more is begun, and what nobody has asked for is stored. What another such statement is
-        compiling, in this thread or another, is left to that.
+        more is begun, and what nobody has asked for is stored. Programs that another such
+        statement compiles, in this thread or another, are left to that.
         """
         missing = [one for one in dict.fromkeys(programs) if not self.is_ready(one)]
         if not missing:
