@@ -164,6 +164,23 @@ def test_without_a_child_only_solvers_of_this_project_run(
     assert again.rejected["fatal-address"].reason is Reason.CRASHED
 
 
+def test_who_has_no_child_any_more_is_measured_by_the_next_find(
+    opened: Opened, monkeypatch: Any
+) -> None:
+    handle = opened(Pointwise(), WildAddress())
+    child = handle.session.child
+    assert child is not None
+    child.life()  # it runs, and is the last one
+    with monkeypatch.context() as broken:
+        broken.setattr(process, "_SERVER", "no_module_of_this_name")
+        found = find(handle)
+    assert found.rejected["fatal-address"].reason is Reason.NO_CHILD
+    assert handle.database.quarantined(handle.target, PROBLEM) == ()
+    again = find(handle)
+    assert {one.solver for one in again.solutions} == {"fatal-not", "opencl-gemm-pointwise-fwd"}
+    assert again.rejected["fatal-address"].reason is Reason.CRASHED
+
+
 def test_without_a_child_what_always_isolates_measures_nothing(
     opened: Opened, monkeypatch: Any
 ) -> None:

@@ -1,8 +1,9 @@
 """`Comparer`: how far results are off, measured on the device that has them.
 
 To read a large result back and compare it with what is right takes a host hundreds of times longer
-than a GPU takes to compute it. There, what is right is uploaded once, and only sums come back. They
-are those of `checking.accuracy.measure_error`, formed in double precision as there.
+than a GPU takes to compute it. There, what is right is uploaded once, or stays where a last resort
+has computed it, and only sums come back. They are those of `checking.accuracy.measure_error`,
+formed in double precision as there.
 """
 
 from __future__ import annotations

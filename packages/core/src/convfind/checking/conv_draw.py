@@ -193,7 +193,8 @@ class ConvDraw(Draw):
         sampled, self._sampled = self._sampled, None
         if computed is not None and sampled and _is_believed(computed, *sampled.result()):
             self._take(computed)
-        if not (self._is_small and self.problem.tensor_dtype(self._writes) in _HOLD_MAGNITUDES):
+        holds = self.problem.tensor_dtype(self._writes) in _HOLD_MAGNITUDES
+        if not (self._is_small and holds and self.problem.dtype.is_float):  # int8 has no |-128|
             return
         sums = replace(convolved, beta=0.0)
         absolute = {name: np.abs(memory) for name, memory in self.memory.items()}

@@ -13,13 +13,14 @@ import numpy as np
 
 from convfind.checking.fingerprints import Fingerprints, groups_on, items_on
 from convfind.checking.random_numbers import COUNT, Part, RandomNumbers
+from convfind.kit.launching import Grid
 from convfind.runtime.backend import DeviceBuffer, InvokeArgs
 from convfind.runtime.session import Session
 from convfind.solver import asking
 from convfind.solver.defines import make_defines
 from convfind.solver.kernel_source import KernelSource
-from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, i64
+from convfind.solver.kernel_spec import Program
+from convfind.solver.recipe import i64
 
 _SOURCE = KernelSource("convfind.checking", "kernels/ring.cl")
 #: Smaller tensors are uploaded as quickly.
@@ -65,16 +66,8 @@ class DeviceRings:
         if part.count < _LEAST or ring.nbytes > target.global_memory // _SHARE:
             return False
         program = program_for(ring.dtype)
-        items = items_on(target)
-        launch = Launch(
-            KernelSpec(program, "part_of_ring"),
-            (
-                *(BufferArg("ring"), BufferArg("part")),
-                *(i64(COUNT), i64(part.start), i64(part.count)),
-            ),
-            global_size=(groups_on(target) * items, 1, 1),
-            local_size=(items, 1, 1),
-        )
+        grid = Grid(program, "part_of_ring", groups_on(target), items_on(target))
+        launch = grid("ring", "part", i64(COUNT), i64(part.start), i64(part.count))
         try:
             there = self._ring_of(part.numbers)
             loaded = self._session.kernels.load_or_raise([program])

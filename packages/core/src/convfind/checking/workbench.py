@@ -229,13 +229,14 @@ class Workbench:
 
         def compute(problem: Problem, memory: Results | None = None) -> Computed | None:
             try:
+                if memory is not None:
+                    place.write(memory)
+                computed = self._by_last_resort(problem, place)
                 if memory is None:
-                    return self._by_last_resort(problem, place)
-                place.write(memory)
-                computed = self._by_last_resort(problem, place, is_draw=False)
+                    place.check_reads()
+                    return computed
             except asking.FAILURES:
-                place.restore()
-                return None  # NumPy is slow here, and always right
+                computed = None  # NumPy is slow here, and always right
             place.restore()
             return computed
 
@@ -245,10 +246,8 @@ class Workbench:
     def _is_on_gpu(self) -> bool:
         return self._session.target.kind is DeviceKind.GPU
 
-    def _by_last_resort(
-        self, problem: Problem, place: TensorSet, *, is_draw: bool = True
-    ) -> Computed | None:
-        """Run a last resort, summing in double precision, that leaves its tensors as they are.
+    def _by_last_resort(self, problem: Problem, place: TensorSet) -> Computed | None:
+        """Run a last resort, summing in double precision.
 
         The result stays on the device where candidates are compared with it there.
         """
@@ -258,8 +257,6 @@ class Workbench:
         solver, recipe = oracle
         candidate = self.candidate(recipe, self._session.kernels.load_or_raise(recipe.programs))
         candidate.run_on(place)
-        if is_draw:
-            place.check_reads()
         candidate.check_memory()
         (name,) = problem.writes
         held = place.results[name]

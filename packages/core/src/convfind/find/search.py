@@ -23,7 +23,7 @@ from convfind.find.recording import quarantine
 from convfind.find.screening import Screening
 from convfind.find.solution import Solution
 from convfind.find.solver_tuning import tune
-from convfind.find.trial import FinalistError, SearchOutcome, Trial, refusal
+from convfind.find.trial import NOT_RUN, FinalistError, SearchOutcome, Trial, refusal
 from convfind.log import logger
 from convfind.policy import Policy
 from convfind.problem.contract import Problem
@@ -278,7 +278,7 @@ class Search:
         why = refusal(error)
         if why.reason in _QUARANTINING and self.policy.write_back:
             quarantine(self.problem, self.session, trial, why)
-        self._reject(trial.solver, why, settled=why.reason not in (Reason.BUDGET, Reason.NO_CHILD))
+        self._reject(trial.solver, why, settled=why.reason not in NOT_RUN)
 
     def _tune_all(self) -> None:
         """Tune what was measured, the fastest first: that is where a budget is worth most."""

@@ -132,6 +132,10 @@ class SearchOutcome:
         return min((trial.least for trial in self.trials if trial.measurement), default=None)
 
 
+#: Refusals that say nothing about a solver: it has not run.
+NOT_RUN = (Reason.BUDGET, Reason.NO_CHILD)
+
+
 def refusal(error: BaseException) -> Rejected:
     """Return what an error of a candidate says of its solver."""
     if isinstance(error, VerificationError):

@@ -12,15 +12,12 @@ from convfind.find.recording import record
 from convfind.find.screening import Screening
 from convfind.find.search import Search
 from convfind.find.solution import Solution
+from convfind.find.trial import NOT_RUN
 from convfind.finddb.evidence import assumed_spread
 from convfind.log import logger
 from convfind.problem.contract import Problem
-from convfind.reasons import Reason
 from convfind.runtime.session import Session, silent
 from convfind.solver.applicability import Rejected
-
-#: Refusals that say nothing about a recorded solution.
-_NOT_RUN = (Reason.BUDGET, Reason.NO_CHILD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +42,7 @@ def check(plain: Problem, session: Session, decision: Decision, budget: Budget) 
     search = Search(plain, session, replace(policy, tune=False), silent, configs, budget)
     outcome = search.run(Screening(solvers))
     record(plain, session, replace(policy, replace=True), outcome)
-    failed = {s for s, why in outcome.rejected.items() if why.reason not in _NOT_RUN}
+    failed = {s for s, why in outcome.rejected.items() if why.reason not in NOT_RUN}
     left = [solution for solution in known.solutions if solution.solver not in failed]
     return Check(
         holds=not failed and not _slower(chosen, outcome.solutions, policy.tolerance),

@@ -427,6 +427,7 @@ class Handle:
             self._session.device.close()
         finally:
             self._session.kernels.close()
+            self._session.kept.clear()
             self._convolutions.clear()
             self._chosen.clear()
             self._session.database.close()
