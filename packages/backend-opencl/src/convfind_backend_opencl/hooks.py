@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from convfind.plugins import hookimpl
+from convfind.plugins.family import databases_hook
 from convfind_backend_opencl.backend import OpenCLBackend
 
 if TYPE_CHECKING:
@@ -26,7 +26,5 @@ def convfind_register_solvers(register: SolverRegistry) -> None:
     register.extend(solvers())
 
 
-@hookimpl
-def convfind_system_databases() -> list[Path]:
-    """Name what was measured of the GEMM solvers on devices and packed into the package."""
-    return sorted((Path(__file__).parent / "databases").glob("*.lmdb"))
+#: What was measured of the GEMM solvers on devices and packed into the package.
+convfind_system_databases = databases_hook("convfind_backend_opencl")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from math import log2, sqrt
 
-from convfind.device.target import Target
 from convfind.kit.variant import TunableVariant
 from convfind.problem import ConvProblem
 from convfind.types import Algorithm
@@ -31,7 +30,3 @@ class FftSolver(TunableVariant):
     def error_reach(self, problem: ConvProblem) -> int:
         """Return how far an error spreads: to whatever shares data with the tile."""
         return SIZES[-1] - 1
-
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of transformed weights, and of what a solver has beside."""
-        return self.solution(problem, target, workspace_limit=limit).total_workspace

@@ -72,11 +72,6 @@ class CpuConvSolver(CpuSolver):
         )
         self.packs_ahead = packs_ahead
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of the transformed weights, and of transformed data where the limit has room."""
-        config = self.default_config(problem, target)
-        return self._memory(problem, target, config, limit).total
-
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """Products of whole vectors, transforms, and memory with the transformed weights.
 

@@ -61,10 +61,6 @@ class CpuGroupsSolver(CpuSolver):
             )
         return answer
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of the transformed weights."""
-        return self._packed(geometry(problem))
-
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """Products, transforms, and memory with the transformed weights."""
         shape = geometry(problem)

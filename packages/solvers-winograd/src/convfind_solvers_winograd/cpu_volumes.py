@@ -70,10 +70,6 @@ class CpuVolumeSolver(CpuSolver):
             )
         return answer
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of the transformed weights."""
-        return self._packed(problem, target, self.default_config(problem, target))
-
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """Products of whole vectors, transforms, and memory with the transformed weights."""
         shape, depth = geometry(problem), _depth(problem)

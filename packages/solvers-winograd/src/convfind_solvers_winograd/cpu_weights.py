@@ -42,11 +42,6 @@ class CpuWeightsSolver(CpuSolver):
 
     direction = Direction.BACKWARD_WEIGHTS
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of the parts of w, one of them for each part of the tiles."""
-        config = self.default_config(problem, target)
-        return _workspace(problem, self._cut(problem, target, config, limit))
-
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """Products of whole register tiles, and transforms, of data anew for each block."""
         shape = geometry(problem)

@@ -82,10 +82,6 @@ class OneLaunchSolver(GpuSolver):
 
     filter_order = FilterOrder.PLAIN
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of transformed weights."""
-        return self._sizes(problem).packed_bytes
-
     def _sizes(self, problem: ConvProblem) -> ConvSizes:
         shape = geometry(problem)
         return ConvSizes(

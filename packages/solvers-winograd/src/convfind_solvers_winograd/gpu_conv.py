@@ -44,12 +44,6 @@ class ConvSolver(GpuSolver, TunableVariant):
     version = 2
     domain = replace(UNSTRIDED, kinds=GPUS)
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of transformed weights, and of data and products of a part of the batch."""
-        tile = self._best(problem, target)[1]
-        sizes = self._sizes(problem, tile, DEFAULT_CHUNK, limit)
-        return regions(*sizes.region_bytes)[1] + sizes.packed_bytes
-
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Tiles of the product, and parts of the batch."""
         channels, why = geometry(problem).channels, "filters that are held fit into local memory"

@@ -56,10 +56,6 @@ class NarrowSolver(OneLaunchSolver, PlainVariant):
         seconds = sizes.tiles * shape.channels * shape.filters / (rate * target.compute_units)
         return index(problem, target, seconds, problem.traffic, 1)
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """None."""
-        return 0
-
     def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
         """One launch."""
         sizes = self._sizes(problem)

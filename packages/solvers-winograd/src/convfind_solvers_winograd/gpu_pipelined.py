@@ -102,11 +102,6 @@ class PipelinedSolver(OneLaunchSolver, PlainVariant):
         seconds = flops * sizes.shape.groups / (_RATE * target.compute_units)
         return index(problem, target, seconds, sizes.packed_bytes, 3)
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of transformed weights, of the rings and of the counters."""
-        sizes = self._sizes(problem)
-        return regions(*_pipeline(sizes, target).region_bytes)[1] + sizes.packed_bytes
-
     def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
         """One launch for the weights; zeros for the counters, and one launch for all the rest."""
         sizes = self._sizes(problem)

@@ -144,11 +144,6 @@ class WeightsSolver(GpuSolver, TunableVariant):
     direction = Direction.BACKWARD_WEIGHTS
     version = 2
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of x and y of a part of the batch, and of the products."""
-        sizes = self._sizes(problem, target, self.default_config(problem, target), limit)
-        return regions(*sizes.region_bytes)[1]
-
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Tiles of the product, parts of its sum, and parts of the batch."""
         parts = Parameter("parts", _PARTS, "parts of the sum, computed side by side")

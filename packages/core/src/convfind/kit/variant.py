@@ -39,6 +39,10 @@ class Variant(Solver):
         words = (self.prefix, layout, self.direction.short, self.form)
         self.solver_id = "-".join(filter(None, words))
 
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        """Return what an unbound run of the recipe under a limit needs, with the default config."""
+        return self.solution(problem, target, workspace_limit=limit).total_workspace
+
 
 class PlainVariant(Variant):
     """One without tuning parameters."""

@@ -130,10 +130,6 @@ class CpuPixels(CpuDirect):
         )
         return Recipe(self.solver_id, (compute,), prepare=(pack,), packed=_packed_bytes(shape))
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of the weights in order."""
-        return _packed_bytes(window(problem))
-
 
 def step_rows(shape: Window) -> int:
     """Rows of the result at a time, channels first, on any CPU: whole strides of a gradient."""

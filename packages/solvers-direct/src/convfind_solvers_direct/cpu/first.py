@@ -68,10 +68,6 @@ class CpuFirst(CpuSolver):
         products = problem.flops / (_BEST_SHARE * filled)
         return first_layer_index(problem, target, products, channels_last=self.channels_last)
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of the weights in order."""
-        return self._packed_bytes(window(problem), has_many_registers(target))
-
     def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
         """One launch that puts the weights in order, and one that computes."""
         shape, many = window(problem), has_many_registers(target)

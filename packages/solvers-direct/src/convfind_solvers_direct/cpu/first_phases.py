@@ -10,7 +10,7 @@ from convfind.kit.launching import Grid
 from convfind.kit.parts import even_parts
 from convfind.kit.register_tile import has_many_registers
 from convfind.problem import ConvProblem
-from convfind.solver.recipe import Memory, Recipe, align
+from convfind.solver.recipe import Memory, Recipe
 from convfind.types import Direction
 from convfind_solvers_direct.cpu.phases import BLOCK, FREQUENCIES, SIDE, Phases
 from convfind_solvers_direct.cpu.phases_solver import PhasesSolver
@@ -37,12 +37,6 @@ class CpuFirstPhases(PhasesSolver):
     def error_reach(self, problem: ConvProblem) -> int:
         """A tile, less one."""
         return SIDE - 1
-
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of the transformed weights, and of what the work-items transform."""
-        phases = Phases(window(problem))
-        items, _ = _items(phases, target)
-        return align(_work_bytes(phases, target, items)) + _packed_bytes(phases)
 
     def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
         """One launch that transforms the weights, and one that computes."""

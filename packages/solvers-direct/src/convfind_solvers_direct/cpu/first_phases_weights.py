@@ -72,12 +72,6 @@ class CpuFirstPhasesWeights(PhasesSolver):
         phases = self.cut(window(problem))
         return (phases.taps[0] - 1) * max(phases.window.stride)
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of the parts and of what their work-items transform: one at least."""
-        phases = self.cut(window(problem))
-        parts, _ = _parts(phases, target, limit)
-        return _workspace(phases, target, parts)
-
     def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
         """One launch for the parts, and one that adds them up."""
         shape = window(problem)

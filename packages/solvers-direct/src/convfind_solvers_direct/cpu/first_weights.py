@@ -91,11 +91,6 @@ class CpuFirstWeights(CpuSolver):
         products = problem.flops / (best * filled)
         return first_layer_index(problem, target, products, channels_last=self.channels_last)
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of the parts: one at least."""
-        shape = window(problem)
-        return self._parts(shape, target, limit)[0] * self._part_bytes(shape, target)
-
     def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
         """One launch for the parts, and one that adds them up."""
         shape = window(problem)

@@ -68,10 +68,6 @@ class CpuGroups(CpuSolver):
             operations *= 2  # half of a register of 16 is used
         return cpu_index(problem, target, operations)
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of the weights in order."""
-        return problem.nbytes("w")
-
     def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
         """One launch that puts the weights in order, and one that computes."""
         shape = window(problem)

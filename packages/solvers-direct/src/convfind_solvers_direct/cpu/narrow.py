@@ -87,10 +87,6 @@ class CpuNarrow(CpuSolver):
         operations = max(problem.flops / _BEST_SHARE, _BALANCE * problem.traffic) / filled
         return cpu_index(problem, target, operations, launches=2)
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of the weights in order."""
-        return problem.nbytes("w") if self.direction is Direction.FORWARD else 0
-
     def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
         """One launch; forward another one before, that puts the weights in order."""
         shape = _as_gradient(problem)

@@ -47,12 +47,6 @@ class CpuWeights(CpuDirect):
 
     direction = Direction.BACKWARD_WEIGHTS
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of the parts: one at least."""
-        shape = window(problem)
-        parts, _, _ = self._plan(shape, target, limit)
-        return parts * self._part_bytes(shape)
-
     def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
         """One launch for the parts, and one that adds them up."""
         shape = window(problem)

@@ -125,11 +125,6 @@ class GpuFirstWeights(GpuSolver):
             needed *= _PATCHES
         return gpu_index(problem, target, needed + _LAUNCH_SECONDS)
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of the parts; none of one part."""
-        parts, _ = self._parts(problem, self.default_config(problem, target), limit)
-        return 4 * parts * problem.elements("w") if parts > 1 else 0
-
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """As many parts as a device computes at a time."""
         shape = window(problem)

@@ -95,11 +95,6 @@ class GpuLast(GpuSolver):
         hidden = max(sums, memory) + _SHOWING * min(sums, memory)
         return gpu_index(problem, target, hidden + launches * _LAUNCH_SECONDS)
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of the parts; none of one part."""
-        parts, _ = _parts(problem, self.default_config(problem, target), limit)
-        return bytes_of_parts(problem, parts)
-
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """Return the usual tile."""
         config = _usual_tile(window(problem), target)

@@ -52,12 +52,6 @@ class GpuWeights(GpuDirect):
     version = 2
     _file: ClassVar[str] = "gpu_weights"
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of the parts; none under a limit of 0."""
-        config = self.default_config(problem, target)
-        parts, _ = self._parts(problem, config, limit)
-        return 4 * parts * problem.elements("w") if is_split(problem, config, limit) else 0
-
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """Enough parts to fill the device."""
         shape = window(problem)

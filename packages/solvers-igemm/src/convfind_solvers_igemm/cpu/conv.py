@@ -52,10 +52,6 @@ class CpuProduct(CpuSolver):
     #: The cost that the throughput index counts beside products.
     _costs: Costs
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of the packed weights."""
-        return self._packed_bytes(self._geometry(problem), target) if self.packs_ahead else 0
-
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """Products of whole tiles, what is gathered for them, packed weights and memory."""
         shape = geometry(problem)

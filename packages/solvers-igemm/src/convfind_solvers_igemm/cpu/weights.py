@@ -30,17 +30,13 @@ class CpuBackwardWeights(CpuSolver):
 
     direction = Direction.BACKWARD_WEIGHTS
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of the sums that are not yet w: one w for each part of the positions."""
-        return self._plan(geometry(problem), target, limit)[1]
-
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """Products of whole tiles, what is gathered for them, and memory."""
         shape = geometry(problem)
         operations = problem.flops / fill(shape.filters, 4) / fill(shape.reduction, VECTOR)
         gathered = shape.groups * shape.positions * shape.reduction
         gathered *= _LAST_GATHER_COST if self.channels_last else _FIRST_GATHER_COST
-        workspace = self.workspace_size(problem, target)
+        workspace = self._plan(shape, target, None)[1]
         return weights_index(problem, target, operations, gathered, workspace)
 
     def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:

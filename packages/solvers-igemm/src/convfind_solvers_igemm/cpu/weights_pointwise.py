@@ -50,14 +50,9 @@ class ChannelsLastPointwiseBackwardWeights(CpuSolver):
             return Rejected(Reason.SIZE_LIMIT, f"{channels * filters} weights, over {_MOST_SUMS}")
         return APPLICABLE
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of the sums: one w for each part of the positions."""
-        parts, _ = _parts(problem, target, limit)
-        return parts * part_bytes(problem)
-
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """Products and memory."""
-        workspace = self.workspace_size(problem, target)
+        workspace = _parts(problem, target, None)[0] * part_bytes(problem)
         return weights_index(problem, target, problem.flops, 0.0, workspace)
 
     def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:

@@ -47,11 +47,6 @@ class ChannelsFirstRowsBackwardWeights(CpuSolver):
             return Rejected(Reason.DILATION, f"a row reads {floats} floats, over {_STRIP_FLOATS}")
         return APPLICABLE
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of the tiles of sums: one set for each part of the positions."""
-        shape = geometry(problem)
-        return self._cut(shape, target, limit).parts * _part_bytes(shape, target)
-
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """Products of whole tiles, what is copied for them, and memory."""
         shape = geometry(problem)
@@ -60,7 +55,7 @@ class ChannelsFirstRowsBackwardWeights(CpuSolver):
             operations /= _ONE_TAP_SHARE
         copied = _STRIP_COST * shape.groups * shape.positions * shape.reduction
         copied += _LINE_COST * (problem.elements("x") + problem.elements("y"))
-        workspace = self.workspace_size(problem, target)
+        workspace = self._cut(shape, target, None).parts * _part_bytes(shape, target)
         return weights_index(problem, target, operations, copied, workspace)
 
     def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:

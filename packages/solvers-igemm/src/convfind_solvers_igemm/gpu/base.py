@@ -86,11 +86,6 @@ class GpuSolver(TunableVariant):
             return Rejected(Reason.SIZE_LIMIT, f"{groups} work-groups")
         return APPLICABLE
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of the parts of split sums; none where the tiles fill the device."""
-        config = self.default_config(problem, target)
-        return bytes_of_parts(problem, _parts(problem, config, limit))
-
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Tiles that fit registers, local memory, work-group size and the kernel's reads."""
         shape, limit, wave = self._geometry(problem), target.max_work_group, target.wave_size

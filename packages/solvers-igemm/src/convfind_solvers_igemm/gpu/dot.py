@@ -52,10 +52,6 @@ class DotSolver(ConvSolver):
             return Rejected(Reason.SIZE_LIMIT, f"{words} words of {_WORD} channels")
         return answer
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of packed tensors, and of the parts of split sums."""
-        return self.solution(problem, target, workspace_limit=limit).total_workspace
-
     def recipe(
         self, problem: ConvProblem, target: Target, config: Config, limit: int | None
     ) -> Recipe:

@@ -128,10 +128,6 @@ class MatrixConvSolver(TunableVariant):
         problem = self._seen(problem)
         return has_zero_taps(problem, geometry_of(problem))
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of operands in another form, where they need one, and of a sum's parts."""
-        return self.solution(problem, target, workspace_limit=limit).total_workspace
-
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Tiles that fit registers and local memory; parts where tiles do not fill the device."""
         problem = self._seen(problem)

@@ -86,11 +86,6 @@ class MatrixWeightsSolver(TunableVariant):
             return Rejected(Reason.SIZE_LIMIT, f"{folding.pieces} pieces of x")
         return APPLICABLE
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of the parts of split sums, and of x where it is copied into another form."""
-        folding = self._folding(problem)
-        return _workspace(folding, _parts(folding, self.default_config(problem, target), limit))
-
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Tiles that fit local memory, and numbers of parts."""
         size, shape = problem.dtype.size, self._folding(problem).shape
