@@ -171,7 +171,7 @@ def test_modules_import_each_other_in_no_circles() -> None:
 
 def test_the_solvers_that_need_no_child_are_those_of_this_projects_packages() -> None:
     hooks = ROOT.glob("packages/*/src/*/hooks.py")
-    brings = [path for path in hooks if "def convfind_register_solvers" in path.read_text()]
+    brings = [path for path in hooks if "convfind_register_solvers" in path.read_text()]
     names = {path.parent.name.replace("_", "-") for path in brings} | {"convfind"}
     choice = ROOT / "packages/core/src/convfind/find/isolation/choice.py"
     (listed,) = re.findall(r"_OWN = frozenset\(\s*\{([^}]*)\}", choice.read_text())

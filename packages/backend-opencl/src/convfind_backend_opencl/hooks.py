@@ -26,5 +26,5 @@ def convfind_register_solvers(register: SolverRegistry) -> None:
     register.extend(solvers())
 
 
-#: What was measured of the GEMM solvers on devices and packed into the package.
+#: Measurements of the GEMM solvers on devices, packed into the package.
 convfind_system_databases = databases_hook("convfind_backend_opencl")
