@@ -10,13 +10,15 @@ import pytest
 from devices_for_tests import as_gpu
 
 from convfind.checking.accuracy import INFINITE_ERROR, ErrorReport, measure_error
-from convfind.checking.comparer import Comparer
+from convfind.checking.comparer import Comparer, knows
 from convfind.checking.fingerprints import Fingerprints
 from convfind.checking.guards import POISON, Guarded
+from convfind.checking.held import Held
 from convfind.checking.reference import Right
 from convfind.device.target import DeviceKind
 from convfind.finddb import BinaryStore, FindDb
 from convfind.plugins.registry import Registry
+from convfind.problem import Activation, ActivationKind
 from convfind.problem.tensor_spec import TensorSpec
 from convfind.runtime.backend import Device
 from convfind.runtime.kernel_cache import KernelCache
@@ -93,6 +95,33 @@ def test_the_device_measures_what_the_host_measures(
     yardstick = np.abs(right.astype(np.float64)) + 7
     expected = measure_error(result, right, None, yardstick)
     assert same(compared(far, result, Right(right, yardstick)), expected)
+
+
+@pytest.mark.parametrize("kind", ActivationKind)
+@pytest.mark.parametrize("dtype", [DataType.FLOAT32, DataType.FLOAT16])
+def test_an_activation_is_applied_to_what_the_device_holds(
+    far: Session, dtype: DataType, kind: ActivationKind
+) -> None:
+    activation = Activation(kind)
+    if kind is ActivationKind.POWER:
+        assert not knows(activation), "its slope depends on the largest value"
+        return
+    sums = (drawn(dtype, 70_001).astype(np.float64) / 20).astype(dtype.numpy)
+    right = activation(sums.astype(np.float64))
+    result = (right + np.random.default_rng(1).integers(-3, 4, sums.size) / 8).astype(dtype.numpy)
+    comparer = comparer_on(far, dtype)
+    fingerprints = Fingerprints.on(far)
+    assert fingerprints is not None
+    operand = TensorSpec("y", sums.shape, dtype, (1,))
+    held = Held(operand, far.device, there(far, sums), fingerprints).before(activation)
+    comparer.expect(held)
+    report = comparer.compare(there(far, result), held)
+    assert report is not None
+    magnitude = np.abs(sums.astype(np.float64))
+    yardstick = activation.largest_slope(math.inf) * magnitude + abs(activation(np.float64(0)))
+    expected = measure_error(result, right, None, yardstick)
+    assert report.max_error == pytest.approx(expected.max_error, rel=1e-6)
+    assert report.rms_error == pytest.approx(expected.rms_error, rel=1e-6)
 
 
 @pytest.mark.parametrize("steps", [(30, 5, 1), (5, 10, 1), (1, 10, 2), (30, 1, 6)])

@@ -28,8 +28,17 @@ from convfind.solver import asking
 pytest_plugins = ["convfind.testing.fixtures"]
 
 
+@pytest.mark.parametrize(
+    "epilogue",
+    [
+        {},
+        {"bias": True, "activation": "relu"},
+        {"bias": True, "add": True},
+        {"bias": True, "add": True, "beta": 0.5, "activation": "silu", "layout": "NHWC"},
+    ],
+)
 def test_no_result_of_a_candidate_is_read_back(
-    convfind_device: Device, monkeypatch: pytest.MonkeyPatch
+    convfind_device: Device, monkeypatch: pytest.MonkeyPatch, epilogue: dict[str, Any]
 ) -> None:
     features = convfind_device.target.features - {"unified-memory"}
     gpu = as_gpu(convfind_device, compute_units=8, features=features)
@@ -38,7 +47,7 @@ def test_no_result_of_a_candidate_is_read_back(
     kernels = KernelCache(gpu, BinaryStore.open(None), 1)
     far = Session(gpu, default_registry(), FindDb.open(None), kernels)
     monkeypatch.setattr("convfind.checking.conv_draw._HOST_REFERENCE_MACS", 0)
-    problem = ConvProblem.forward(x=(12, 8, 40, 40), w=(16, 8, 3, 3), padding=1)
+    problem = ConvProblem.forward(x=(12, 8, 40, 40), w=(16, 8, 3, 3), padding=1, **epilogue)
     solver = far.registry.find_solver("direct-naive-fwd")
     assert solver is not None
     bench = Workbench(problem, far, constant_weights=False)
@@ -63,7 +72,7 @@ def test_no_result_of_a_candidate_is_read_back(
     place = bench.next_set()
     candidate.run_on(place)
     y = place.results["y"]
-    far.device.write(y.buffer, np.append(poisoned(y.guard), np.full(4, 1, np.uint8)))
+    far.device.write(y.buffer, np.append(poisoned(y.guard), np.full(4, 0x45, np.uint8)))
     with pytest.raises(VerificationError, match="right at first, and wrong when it was timed"):
         bench.check_again(place, solver)
     held = bench.first.draw.compared

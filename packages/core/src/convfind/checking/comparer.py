@@ -23,13 +23,15 @@ from convfind.solver import asking
 from convfind.solver.defines import make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, f32, i64
+from convfind.solver.recipe import BufferArg, Launch, ScalarArg, f32, i64
+from convfind.types import DataType
 
 if TYPE_CHECKING:
     from convfind.checking.fingerprints import Fingerprints
     from convfind.checking.guards import Guarded
     from convfind.checking.reference import Right
     from convfind.device.target import Target
+    from convfind.problem import Activation
     from convfind.problem.tensor_spec import TensorSpec
     from convfind.runtime.backend import DeviceBuffer
     from convfind.runtime.session import Session
@@ -43,19 +45,32 @@ _SHARE = 16
 _TOO_LARGE = 1.7e308  # what a group says of an error that is not finite
 
 
-def program_for(target: Target, result: str, right: str, yardstick: str) -> Program:
+def program_for(
+    target: Target, result: str, right: str, yardstick: str, activation: Activation | None = None
+) -> Program:
     """Return the program that compares results on a target, by NumPy's names of the types."""
     types = {"DTYPE": result.upper(), "RIGHT": right.upper(), "YARDSTICK": yardstick.upper()}
+    if activation is not None:
+        types["CF_ACTIVATION"] = activation.kind.macro
     return Program(_SOURCE, defines=make_defines(types, ITEMS=items_on(target)))
+
+
+def knows(activation: Activation | None) -> bool:
+    """Return whether what errors are relative to behind an activation is known beforehand."""
+    return activation is None or math.isfinite(activation.largest_slope(math.inf))
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Memory of the device with numbers of a type, by NumPy's name, from an offset on."""
+    """Memory of the device with numbers of a type, by NumPy's name, from an offset on.
+
+    An activation is still to be applied to them.
+    """
 
     buffer: DeviceBuffer
     dtype: str
     offset: int = 0
+    activation: Activation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +161,22 @@ class Comparer:
         self, result: BufferArg, buffer: DeviceBuffer, count: int, places: tuple[_Place, ...]
     ) -> ErrorReport:
         right, sizes = places[0], places[-1]  # of a result without a yardstick, the same
+        activation = right.activation
         program = program_for(
-            self._session.target, self._dtype.value, *(one.dtype for one in (right, sizes))
+            self._session.target, self._dtype.value, right.dtype, sizes.dtype, activation
         )
+        scaled = (1.0, 0.0)
+        if activation is not None:
+            scaled = activation.largest_slope(math.inf), abs(float(activation(np.float64(0.0))))
+        numbers = (*scaled, *(() if activation is None else activation.numbers))
         compared = BufferArg("right", right.offset), BufferArg("yardstick", sizes.offset)
         launch = Launch(
             KernelSpec(program, "compare"),
-            (result, *compared, BufferArg("found"), i64(count), f32(_step_of(self._dtype.numpy))),
+            (
+                *(result, *compared, BufferArg("found"), i64(count)),
+                f32(_step_of(self._dtype.numpy)),
+                *(ScalarArg(number, DataType.FLOAT64) for number in numbers),
+            ),
             global_size=(self._groups * self._items, 1, 1),
             local_size=(self._items, 1, 1),
         )
@@ -185,7 +209,8 @@ class Comparer:
 
 
 def _place_of(held: Held) -> _Place:
-    return _Place(held.memory.buffer, held.operand.dtype.numpy.name, held.memory.guard)
+    dtype = held.operand.dtype.numpy.name
+    return _Place(held.memory.buffer, dtype, held.memory.guard, held.activation)
 
 
 def _step_of(dtype: np.dtype[Any]) -> float:

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from convfind.cached import cached_property
+from convfind.checking import comparer
 from convfind.checking.accuracy import (
     ErrorReport,
     bound_of,
@@ -85,8 +86,8 @@ class ConvDraw(Draw):
     def begin(self) -> None:
         """Have other threads begin with what says whether a device is believed."""
         if self._sampled is None and is_large(self.problem):
-            convolved = self.problem.without_epilogue()
-            self._sampled = Begun(partial(_sampled, convolved, self._tensors[:3]))
+            summed = self.problem.without_activation()
+            self._sampled = Begun(partial(_sampled, summed, self._tensors))
 
     def make_ready(self, assistant: Assistant = no_assistant) -> bool:
         """Compute the reference, and the magnitude of small results."""
@@ -100,7 +101,7 @@ class ConvDraw(Draw):
     def make_ready_again(self, assistant: Assistant = no_assistant) -> None:
         """Have the device compute the reference, or compute the checksum where that is enough."""
         if self._right is None and self._held is None and is_large(self.problem):
-            computed = assistant(self.problem.without_epilogue())
+            computed = assistant(self.problem.without_activation())
             if computed is not None:
                 self._take(computed)
         if self._held is None:
@@ -161,7 +162,7 @@ class ConvDraw(Draw):
     def right(self) -> Right:
         """The right result: by NumPy, unless a device has computed it and still knows it."""
         if self._right is None and self._held is not None and self._held.is_intact:
-            self._right = Right(self._held.whole(), is_rounded=True)
+            self._right = self._finished(self._held.whole())
         if self._right is None:
             self._right = right_result(self.problem, *self._tensors)
         return self._right
@@ -187,32 +188,34 @@ class ConvDraw(Draw):
 
         So it is of the magnitude, where that is needed and the type of results holds it.
         """
-        convolved = self.problem.without_epilogue()
         self.begin()
-        computed = assistant(convolved)
+        computed = assistant(self.problem.without_activation())
         sampled, self._sampled = self._sampled, None
         if computed is not None and sampled and _is_believed(computed, *sampled.result()):
             self._take(computed)
         holds = self.problem.tensor_dtype(self._writes) in _HOLD_MAGNITUDES
         if not (self._is_small and holds and self.problem.dtype.is_float):  # int8 has no |-128|
             return
-        sums = replace(convolved, beta=0.0)
+        sums = replace(self.problem.without_epilogue(), beta=0.0)
         absolute = {name: np.abs(memory) for name, memory in self.memory.items()}
         first, second = (self._view(name, absolute[name]) for name in self.problem.direction.reads)
         *_, before, bias = self._tensors
-        sampled = Begun(partial(_sampled, sums, (first, second, before)))
+        sampled = Begun(partial(_sampled, sums, (first, second, before, None)))
         computed = assistant(sums, absolute)
         if computed is not None and _is_believed(computed, *sampled.result()):
             self._magnitude = finished_magnitude(self.problem, computed.whole(), before, bias)
 
     def _take(self, computed: Computed) -> None:
-        """Take a device's result, without the epilogue, for right."""
-        is_plain = self.problem == self.problem.without_epilogue()
-        if isinstance(computed.result, Held) and is_plain and not self._is_small:
-            self._held = computed.result
+        """Take a device's result, up to the activation, for right."""
+        held, activation = computed.result, self.problem.activation
+        is_compared_there = comparer.knows(activation) and not self.problem.add_last
+        if isinstance(held, Held) and is_compared_there and not self._is_small:
+            self._held = held.before(activation)
         else:
-            *_, before, bias = self._tensors
-            self._right = finished_result(self.problem, computed.whole(), before, bias)
+            self._right = self._finished(computed.whole())
+
+    def _finished(self, sums: Array) -> Right:
+        return finished_result(self.problem, sums, self._tensors[2])
 
     @property
     def _is_small(self) -> bool:
@@ -242,15 +245,18 @@ class ConvDraw(Draw):
         return view.flags.c_contiguous and view.size == self.memory[name].size
 
 
-def _sampled(problem: ConvProblem, tensors: tuple[Array, ...]) -> tuple[Sample, Checksum]:
-    """Return a sample of a problem without epilogue, and the checksum of that.
+def _sampled(
+    problem: ConvProblem, tensors: tuple[Array, Array, Array, Array | None]
+) -> tuple[Sample, Checksum]:
+    """Return a sample of a problem without activation, and the checksum of that.
 
-    ``tensors`` are the two that are convolved, and the previous contents of the result.
+    ``tensors`` are the two that are convolved, the one that is added, and the bias.
     """
     sample = Sample.of(problem)
     names = (*problem.direction.reads, problem.direction.writes)
-    first, second, before = map(sample.part, names, tensors)
-    return sample, Checksum(sample.problem, first, second, before, None)
+    *read, bias = tensors
+    first, second, before = map(sample.part, names, read)
+    return sample, Checksum(sample.problem, first, second, before, None, bias)
 
 
 def _is_believed(computed: Computed, sample: Sample, checksum: Checksum) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from typing import Any, Self
 
 import numpy as np
 
 from convfind.checking.fingerprints import Fingerprints
 from convfind.checking.guards import Guarded
+from convfind.problem import Activation
 from convfind.problem.tensor_spec import TensorSpec
 from convfind.runtime.backend import Device
 
@@ -17,8 +19,11 @@ Array = np.ndarray[Any, Any]
 class Held:
     """A result without gaps; the host reads as much of it as it has to see.
 
-    Candidates run beside it, so that it counts only while it is what it was.
+    Candidates run beside it, so that it counts only while it is what it was. An `activation` is not
+    applied to it yet.
     """
+
+    activation: Activation | None = None
 
     def __init__(
         self, operand: TensorSpec, device: Device, memory: Guarded, fingerprints: Fingerprints
@@ -28,6 +33,12 @@ class Held:
         self._device = device
         self._fingerprints = fingerprints
         self._mark = self._mark_now()
+
+    def before(self, activation: Activation | None) -> Self:
+        """Return the same memory as what an activation is applied to."""
+        found = copy.copy(self)
+        found.activation = activation
+        return found
 
     @property
     def is_intact(self) -> bool:

@@ -54,8 +54,10 @@ def programs_for(
             dtype = problem.operand(problem.writes[0]).dtype.value
             compared = ((dtype, dtype), (dtype, "float64"))
             programs |= {comparer.program_for(target, *types, types[-1]) for types in compared}
+            if comparer.knows(problem.activation):
+                programs.add(comparer.program_for(target, dtype, dtype, dtype, problem.activation))
         try:
-            oracle = oracle_for(problem.without_epilogue(), target, registry)
+            oracle = oracle_for(problem.without_activation(), target, registry)
         except asking.FAILURES:
             continue  # its own find says so
         programs |= set(() if oracle is None else oracle.recipe.programs)

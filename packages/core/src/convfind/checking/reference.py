@@ -77,22 +77,18 @@ def right_result(
     return Right.of(problem, _sums(problem, first, second, out, bias), out)
 
 
-def finished_result(
-    problem: ConvProblem, convolved: Array, z: Array | None = None, bias: Array | None = None
-) -> Right:
-    """Compute the same of a rounded result of ``problem.without_epilogue()``, whoever has it."""
-    if problem == problem.without_epilogue():
-        return Right(convolved, is_rounded=True)
-    beta = problem.beta if problem.add and not problem.add_last else 0.0
+def finished_result(problem: ConvProblem, sums: Array, z: Array | None = None) -> Right:
+    """Compute the same of a rounded result of ``problem.without_activation()``, whoever has it."""
+    if problem.activation is None:
+        return Right(sums, is_rounded=True)
 
     def finished(images: slice) -> Right:
-        few = problem.with_batch(images.stop - images.start)
         added = None if z is None else z[images]
-        sums = _with_addends(few, convolved[images].astype(np.float64), beta, added, bias)
-        return Right.of(few, _stored(few, sums), added, is_rounded=True)
+        few = sums[images] if sums.dtype.kind == "i" else sums[images].astype(np.float64)
+        return Right.of(problem, few, added, is_rounded=True)
 
-    some = max(1, _FINISHED_AT_ONCE // max(math.prod(convolved.shape[1:]), 1))
-    parts = side_by_side(finished, slices_of(len(convolved), some))
+    some = max(1, _FINISHED_AT_ONCE // max(math.prod(sums.shape[1:]), 1))
+    parts = side_by_side(finished, slices_of(len(sums), some))
     yardsticks = [part.yardstick for part in parts if part.yardstick is not None]
     result = np.concatenate([part.result for part in parts])
     return Right(result, np.concatenate(yardsticks) if yardsticks else None, is_rounded=True)

@@ -255,6 +255,12 @@ class ConvProblem:
         beta = 0.0 if self.add else self.beta
         return replace(self, bias=False, add=False, activation=None, add_last=False, beta=beta)
 
+    def without_activation(self) -> ConvProblem:
+        """Return the problem up to its activation: without that, and without a z behind it."""
+        if not self.add_last:
+            return replace(self, activation=None)
+        return replace(self, activation=None, add=False, add_last=False, beta=0.0)
+
     @cached_property
     def is_pointwise(self) -> bool:
         """True for a 1x1 filter with stride 1 and no padding, whatever the dilation: a GEMM."""
