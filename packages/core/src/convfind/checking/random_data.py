@@ -39,10 +39,8 @@ def random_data(
     networks have and the others do not: one in nine is -1 or 1, one in eighteen 0. int8 is uniform
     over its range.
     """
-    first, second = (
-        part.values().reshape(problem.tensor_layout(name).to_memory(problem.shape(name)))
-        for name, part in random_parts(problem, seed, distribution).items()
-    )
+    parts = random_parts(problem, seed, distribution)
+    first, second = (_drawn(problem, name, parts[name]) for name in problem.direction.reads)
     if distribution == "wide" and problem.dtype.is_float:
         second *= second.dtype.type(2.0 ** -round(math.log2(problem.reduction) / 2))
     return first, second
@@ -51,16 +49,26 @@ def random_data(
 def random_parts(
     problem: ConvProblem, seed: int, distribution: Distribution = "uniform"
 ) -> dict[str, Part]:
-    """Return the random numbers of these tensors, by name; ``wide`` ones are to be scaled."""
+    """Return the random numbers of these tensors, by name; ``wide`` ones are to be scaled.
+
+    Those of a z of floating-point numbers are among them, -1 to 1.
+    """
     if distribution not in get_args(Distribution):
         msg = f"distribution {distribution!r} is not one of {', '.join(get_args(Distribution))}"
         raise ValueError(msg)
-    starts = np.random.default_rng(seed).integers(COUNT, size=2)
+    names = [*problem.direction.reads, *(["z"] if problem.adds_z else [])]
+    starts = np.random.default_rng(seed).integers(COUNT, size=len(names))
     parts = {}
-    for ring, (name, start) in enumerate(zip(problem.direction.reads, starts, strict=True)):
-        numbers = ring_of(problem.tensor_dtype(name), distribution, ring)
-        parts[name] = Part(numbers, int(start), math.prod(problem.shape(name)))
+    for ring, (name, start) in enumerate(zip(names, starts, strict=True)):
+        dtype = problem.tensor_dtype(name)
+        if name != "z" or dtype.is_float:
+            numbers = ring_of(dtype, "uniform" if name == "z" else distribution, ring)
+            parts[name] = Part(numbers, int(start), math.prod(problem.shape(name)))
     return parts
+
+
+def _drawn(problem: ConvProblem, name: str, part: Part) -> Array:
+    return part.values().reshape(problem.tensor_layout(name).to_memory(problem.shape(name)))
 
 
 def random_operands(
@@ -69,8 +77,12 @@ def random_operands(
     """Return the same, and bias and z where the problem has them, -1 to 1, by name."""
     pair = random_data(problem, seed, distribution)
     found = dict(zip(problem.direction.reads, pair, strict=True))
+    parts = random_parts(problem, seed, distribution)
     for name in problem.reads[len(found) :]:
-        found[name] = _random_addend(problem, name, seed)
+        if name in parts:
+            found[name] = _drawn(problem, name, parts[name])
+        else:
+            found[name] = _random_addend(problem, name, seed)
     return found
 
 
