@@ -21,7 +21,6 @@ from convfind.finddb.key import (
     database_keys,
     end_of_identity,
     full_key,
-    identity_key,
     key_identity,
     stored_key,
 )
@@ -133,7 +132,7 @@ class FindDb:
         With constant weights or without. Milliseconds; empty where nothing is recorded. Times that
         are in doubt are left out.
         """
-        stored = self._entry(self._finder.same(identity_key(identity, problem)))
+        stored = self._entry(self._finder.places_under(FIND, identity, problem))
         if stored is None:
             return {}
         found: dict[str, float] = {}

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from convfind.device.target import Target
 from convfind.finddb.database_file import DatabaseFile
-from convfind.finddb.key import beginning_of_identity, database_keys
+from convfind.finddb.key import beginning_of_identity, database_keys, identity_key
 from convfind.finddb.table import Table
 from convfind.finddb.user_layer import UserLayer
 from convfind.problem.contract import Problem
@@ -35,7 +35,7 @@ class _Known(NamedTuple):
 class PlaceFinder:
     """Looks now and then which identities of a device each layer knows.
 
-    Most devices have one identity, and most layers know one of two: a problem is then one look.
+    Most layers know few devices, and each under one identity: a problem is then one look or none.
     """
 
     def __init__(self, user: UserLayer, system: Sequence[DatabaseFile]) -> None:
@@ -45,21 +45,23 @@ class PlaceFinder:
 
     def places(self, table: Table[Any], target: Target, problem: Problem) -> Places:
         """Return the keys of a problem under a device's identities, the present one first."""
-        keys = database_keys(target, problem)
-        if len(keys) == 1:
-            return self.same(keys[0])
-        name = table.name, target.identities
+        return self._under(table, target.identities, database_keys(target, problem))
+
+    def places_under(self, table: Table[Any], identity: str, problem: Problem) -> Places:
+        """Return the keys of a problem under one identity, of a device that may not be here."""
+        return self._under(table, (identity,), (identity_key(identity, problem),))
+
+    def _under(
+        self, table: Table[Any], identities: tuple[str, ...], keys: Sequence[bytes]
+    ) -> Places:
+        name = table.name, identities
         known = self._known.get(name)
         if known is None or time.monotonic() > known.until:
-            known = self._known[name] = self._look(table, target.identities)
+            known = self._known[name] = self._look(table, identities)
         return Places(
             tuple([keys[index] for index in known.user]),
             tuple([tuple([keys[index] for index in indices]) for indices in known.shipped]),
         )
-
-    def same(self, key: bytes) -> Places:
-        """Return one key for all layers."""
-        return Places((key,), ((key,),) * len(self._system))
 
     def _look(self, table: Table[Any], identities: Sequence[str]) -> _Known:
         beginnings = [beginning_of_identity(identity) for identity in identities]
