@@ -55,10 +55,7 @@ class Workbench:
         self._device = session.device
         self._constant_weights = constant_weights
         self._turn = 0
-        self._first: Begun[Draw] | None = None
-        self._timed: Begun[Draw] | None = None
-        if drawn := session.kept.pop(_ahead(problem), None):
-            self._first, self._timed = drawn
+        self._timed: Begun[Draw] | None = session.kept.pop(_ahead(problem), None)
 
     def make_ready(self, *, verify: bool) -> None:
         """Draw and upload data, and compute what is right, before anybody's kernel has run.
@@ -147,8 +144,7 @@ class Workbench:
         """The tensors on which candidates are checked before anything is timed."""
         if self._copies and not self._has_two_draws:
             return self.sets[0]
-        draw = first_draw(self._problem) if self._first is None else self._first.result()
-        return self._set_of(draw)
+        return self._set_of(first_draw(self._problem))
 
     @cached_property
     def sets(self) -> tuple[TensorSet, ...]:
@@ -280,17 +276,14 @@ class Workbench:
 @contextmanager
 def drawn_ahead(problem: Problem, session: Session) -> Iterator[None]:
     """Have other threads draw what a find of a plain problem within the statement measures on."""
+    make = _timed_draw(problem)
 
-    def begun(make: Callable[[], Draw]) -> Begun[Draw]:
-        def work() -> Draw:
-            draw = make()
-            draw.begin()
-            return draw
+    def begun() -> Draw:
+        draw = make()
+        draw.begin()
+        return draw
 
-        return Begun(work)
-
-    first = partial(first_draw, problem)
-    session.kept[_ahead(problem)] = begun(first), begun(_timed_draw(problem))
+    session.kept[_ahead(problem)] = Begun(begun)
     try:
         yield
     finally:
@@ -298,7 +291,7 @@ def drawn_ahead(problem: Problem, session: Session) -> Iterator[None]:
 
 
 def _ahead(problem: Problem) -> Hashable:
-    """Return the name under which a session keeps the draws for a problem's next find."""
+    """Return the name under which a session keeps a draw for a problem's next find."""
     return "drawn ahead", problem
 
 
