@@ -57,7 +57,7 @@ class Checksum:
         problem: ConvProblem,
         first: Array,
         second: Array,
-        before: Array,
+        before: Array | None,
         seed: int | None,
         bias: Array | None = None,
     ) -> None:
@@ -79,7 +79,7 @@ class Checksum:
         reads = dict(zip(problem.direction.reads, (first, second), strict=True))
         logical = {name: _logical(problem, name, array) for name, array in reads.items()}
         self._expected = problem.alpha * self._convolved(logical)
-        if problem.beta:
+        if problem.beta and before is not None:
             self._expected += problem.beta * self._added_up(before)
         if problem.bias and bias is not None:
             self._expected += float(np.dot(signs, bias.astype(np.float64)))

@@ -18,10 +18,10 @@ from convfind.checking.accuracy import (
     spread_magnitude,
 )
 from convfind.checking.checksum import Checksum
+from convfind.checking.conv_operands import ConvOperands
 from convfind.checking.draw import Array, Assistant, Computed, Draw, Results, no_assistant
 from convfind.checking.held import Held
 from convfind.checking.pieces import Begun
-from convfind.checking.random_data import random_operands, random_parts
 from convfind.checking.random_numbers import Distribution
 from convfind.checking.reference import (
     Right,
@@ -59,12 +59,9 @@ class ConvDraw(Draw):
     problem: ConvProblem
 
     def __init__(self, problem: ConvProblem, seed: int, distribution: Distribution) -> None:
-        super().__init__(problem, seed, random_operands(problem, seed, distribution))
-        self.parts = {
-            name: part
-            for name, part in random_parts(problem, seed, distribution).items()
-            if distribution != "wide" and self._is_plain(name)
-        }
+        self._operands = ConvOperands(problem, seed, distribution)
+        super().__init__(problem, seed, self._operands)
+        self.parts = self._operands.parts
         self._writes = problem.direction.writes
         self._right: Right | None = None
         self._held: Held | None = None
@@ -86,8 +83,8 @@ class ConvDraw(Draw):
     def begin(self) -> None:
         """Have other threads begin with what says whether a device is believed."""
         if self._sampled is None and is_large(self.problem):
-            summed = self.problem.without_activation()
-            self._sampled = Begun(partial(_sampled, summed, self._tensors))
+            work = partial(_sampled, self.problem, self._operands, self.before[self._writes])
+            self._sampled = Begun(work)
 
     def make_ready(self, assistant: Assistant = no_assistant) -> bool:
         """Compute the reference, and the magnitude of small results."""
@@ -198,11 +195,14 @@ class ConvDraw(Draw):
             return
         sums = replace(self.problem.without_epilogue(), beta=0.0)
         absolute = {name: np.abs(memory) for name, memory in self.memory.items()}
-        first, second = (self._view(name, absolute[name]) for name in self.problem.direction.reads)
+        first_name, second_name = self.problem.direction.reads
+        first, second = (self._view(name, absolute[name]) for name in (first_name, second_name))
         *_, before, bias = self._tensors
-        sampled = Begun(partial(_sampled, sums, (first, second, before, None)))
+        sample = Sample.of(sums)
+        parts = sample.part(first_name, first), sample.part(second_name, second)
+        added_up = Begun(partial(Checksum, sample.problem, *parts, None, None))
         computed = assistant(sums, absolute)
-        if computed is not None and _is_believed(computed, *sampled.result()):
+        if computed is not None and _is_believed(computed, sample, added_up.result()):
             self._magnitude = finished_magnitude(self.problem, computed.whole(), before, bias)
 
     def _take(self, computed: Computed) -> None:
@@ -215,7 +215,9 @@ class ConvDraw(Draw):
             self._right = self._finished(computed.whole())
 
     def _finished(self, sums: Array) -> Right:
-        return finished_result(self.problem, sums, self._tensors[2])
+        is_added = self.problem.adds_z and self.problem.add_last
+        z = self._operands.view("z") if is_added else None
+        return finished_result(self.problem, sums, z)
 
     @property
     def _is_small(self) -> bool:
@@ -229,7 +231,7 @@ class ConvDraw(Draw):
     @property
     def _tensors(self) -> tuple[Array, Array, Array, Array | None]:
         """The tensors that are convolved, the one that is added, and the bias."""
-        views = {name: self._view(name, array) for name, array in self.memory.items()}
+        views = {name: self._operands.view(name) for name in self._operands}
         first, second = self.problem.direction.reads
         before = views.get("z")
         if before is None:
@@ -239,24 +241,25 @@ class ConvDraw(Draw):
     def _view(self, name: str, memory: Array) -> Array:
         return tensor_view(self.problem, name, memory)
 
-    def _is_plain(self, name: str) -> bool:
-        """Return whether elements lie in memory in the order of the layout, without gaps."""
-        view = self._view(name, self.memory[name])
-        return view.flags.c_contiguous and view.size == self.memory[name].size
-
 
 def _sampled(
-    problem: ConvProblem, tensors: tuple[Array, Array, Array, Array | None]
+    problem: ConvProblem, operands: ConvOperands, before: Array
 ) -> tuple[Sample, Checksum]:
-    """Return a sample of a problem without activation, and the checksum of that.
+    """Return a sample of a problem up to its activation, and the checksum of that.
 
-    ``tensors`` are the two that are convolved, the one that is added, and the bias.
+    ``before`` is the memory of the result before a run.
     """
-    sample = Sample.of(problem)
-    names = (*problem.direction.reads, problem.direction.writes)
-    *read, bias = tensors
-    first, second, before = map(sample.part, names, read)
-    return sample, Checksum(sample.problem, first, second, before, None, bias)
+    summed = problem.without_activation()
+    sample = Sample.of(summed)
+    first, second = (operands.sampled(sample, name, name) for name in summed.direction.reads)
+    writes = summed.direction.writes
+    added = None
+    if summed.adds_z:
+        added = operands.sampled(sample, "z", writes)
+    elif summed.beta:
+        added = sample.part(writes, tensor_view(problem, writes, before))
+    bias = operands.view("bias") if summed.bias else None
+    return sample, Checksum(sample.problem, first, second, added, None, bias)
 
 
 def _is_believed(computed: Computed, sample: Sample, checksum: Checksum) -> bool:

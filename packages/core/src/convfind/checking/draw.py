@@ -14,7 +14,7 @@ from convfind.checking.held import Held
 from convfind.checking.random_numbers import Part
 from convfind.checking.reference import Right
 from convfind.problem.contract import Problem
-from convfind.runtime.tensors import empty_memory, memory_of
+from convfind.runtime.tensors import empty_memory
 from convfind.solver import Solver
 
 Array = np.ndarray[Any, Any]
@@ -62,11 +62,11 @@ class Draw(ABC):
     they were and what is right for them stays known.
     """
 
-    def __init__(self, problem: Problem, seed: int, inputs: Results) -> None:
+    def __init__(self, problem: Problem, seed: int, memory: Results) -> None:
         self.problem = problem
         self.seed = seed
         #: Memory of the tensors that are read, by name, gaps included.
-        self.memory = {name: memory_of(problem, name, values) for name, values in inputs.items()}
+        self.memory = memory
         #: Tensors that are parts of rings of random numbers, by name.
         self.parts: Mapping[str, Part] = {}
         #: Memory of the previous contents of the results, by name.

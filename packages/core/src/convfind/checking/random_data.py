@@ -39,11 +39,11 @@ def random_data(
     networks have and the others do not: one in nine is -1 or 1, one in eighteen 0. int8 is uniform
     over its range.
     """
-    parts = random_parts(problem, seed, distribution)
-    first, second = (_drawn(problem, name, parts[name]) for name in problem.direction.reads)
-    if distribution == "wide" and problem.dtype.is_float:
-        second *= second.dtype.type(2.0 ** -round(math.log2(problem.reduction) / 2))
-    return first, second
+    first, second = problem.direction.reads
+    return (
+        random_operand(problem, first, seed, distribution),
+        random_operand(problem, second, seed, distribution),
+    )
 
 
 def random_parts(
@@ -67,23 +67,25 @@ def random_parts(
     return parts
 
 
-def _drawn(problem: ConvProblem, name: str, part: Part) -> Array:
-    return part.values().reshape(problem.tensor_layout(name).to_memory(problem.shape(name)))
-
-
 def random_operands(
     problem: ConvProblem, seed: int, distribution: Distribution = "uniform"
 ) -> dict[str, Array]:
     """Return the same, and bias and z where the problem has them, -1 to 1, by name."""
-    pair = random_data(problem, seed, distribution)
-    found = dict(zip(problem.direction.reads, pair, strict=True))
-    parts = random_parts(problem, seed, distribution)
-    for name in problem.reads[len(found) :]:
-        if name in parts:
-            found[name] = _drawn(problem, name, parts[name])
-        else:
-            found[name] = _random_addend(problem, name, seed)
-    return found
+    return {name: random_operand(problem, name, seed, distribution) for name in problem.reads}
+
+
+def random_operand(
+    problem: ConvProblem, name: str, seed: int, distribution: Distribution = "uniform"
+) -> Array:
+    """Return one of them."""
+    part = random_parts(problem, seed, distribution).get(name)
+    if part is None:
+        return _random_addend(problem, name, seed)
+    values = part.values().reshape(problem.tensor_layout(name).to_memory(problem.shape(name)))
+    is_second = name == problem.direction.reads[1]
+    if distribution == "wide" and is_second and problem.dtype.is_float:
+        values *= values.dtype.type(2.0 ** -round(math.log2(problem.reduction) / 2))
+    return values
 
 
 def _random_addend(problem: ConvProblem, name: str, seed: int) -> Array:

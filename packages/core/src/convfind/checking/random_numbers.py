@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -84,6 +86,18 @@ class Part:
     def values(self) -> Array:
         """Return them, in memory of their own."""
         return self.numbers.part(self.start, self.count)
+
+    def some(self, shape: tuple[int, ...], places: Mapping[int, Array]) -> Array:
+        """Return those of a packed array that are at some places of some axes, of the rest all."""
+        if [*places] == [0]:
+            row = math.prod(shape[1:])
+            rows = [self.numbers.part(self.start + int(at) * row, row) for at in places[0]]
+            return np.concatenate(rows).reshape(len(rows), *shape[1:])
+        index = np.full((1,) * len(shape), self.start)
+        for axis, size in enumerate(shape):
+            at = places.get(axis, np.arange(size)) * math.prod(shape[axis + 1 :])
+            index = index + at.reshape(-1, *(1,) * (len(shape) - axis - 1))
+        return self.numbers.whole().take(index % COUNT)
 
 
 @lru_cache(maxsize=8)

@@ -11,6 +11,7 @@ from convfind.checking.accuracy import LARGEST_FACTOR, ErrorReport, measure_erro
 from convfind.checking.draw import Array, Assistant, Draw, Results, no_assistant
 from convfind.errors import SolverError, VerificationError
 from convfind.problem.contract import CheckedProblem
+from convfind.runtime.tensors import memory_of
 from convfind.solver import Solver, asking
 
 
@@ -25,10 +26,11 @@ class ReferencedDraw(Draw):
 
     def __init__(self, problem: CheckedProblem, seed: int) -> None:
         self._inputs = problem.draw(np.random.default_rng(seed))
-        in_memory = {
-            name: problem.operand(name).arranged(values) for name, values in self._inputs.items()
+        memory = {
+            name: memory_of(problem, name, problem.operand(name).arranged(values))
+            for name, values in self._inputs.items()
         }
-        super().__init__(problem, seed, in_memory)
+        super().__init__(problem, seed, memory)
 
     def make_ready(self, assistant: Assistant = no_assistant) -> bool:
         """Compute the reference."""

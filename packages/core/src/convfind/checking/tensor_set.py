@@ -45,7 +45,8 @@ class TensorSet:
         self.draw = draw
         self._rings = rings
         self._device = device
-        self._reads = {name: device.allocate(memory.nbytes) for name, memory in draw.memory.items()}
+        self._sizes = {name: draw.problem.operand(name).nbytes for name in draw.memory}
+        self._reads = {name: device.allocate(size) for name, size in self._sizes.items()}
         self.results: dict[str, Guarded] = {}
         self.args = InvokeArgs(**self._reads)
         for name in draw.before:
@@ -133,8 +134,7 @@ class TensorSet:
 
     def _fingerprints_now(self, fingerprints: Fingerprints) -> dict[str, int]:
         return {
-            name: fingerprints.of(buffer, self.draw.memory[name].nbytes)
-            for name, buffer in self._reads.items()
+            name: fingerprints.of(buffer, self._sizes[name]) for name, buffer in self._reads.items()
         }
 
     @cached_property
