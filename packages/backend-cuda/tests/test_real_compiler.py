@@ -17,7 +17,7 @@ from convfind.errors import DeviceError, KernelBuildError
 from convfind.kit.assembler_log import figures_in
 from convfind.kit.register_limit import register_limit
 from convfind.plugins.registry import default_registry
-from convfind.problem import ConvProblem
+from convfind.problem import Activation, ConvProblem
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, Program
 from convfind_backend_cuda.architectures import KNOWN, compiled_for
@@ -128,7 +128,11 @@ def test_what_checks_results_compiles(arch: str) -> None:
     compiler = Compiler(target)
     types = ("float64", "float32", "float16", "bfloat16", "int32")
     compares = [comparer.program_for(target, one, one, "float64") for one in types]
-    for program in (fingerprints.program_for(target), *compares):
+    activated = [
+        comparer.program_for(target, "float32", "float32", "float32", Activation(kind))
+        for kind in ("relu", "silu", "gelu-erf")
+    ]
+    for program in (fingerprints.program_for(target), *compares, *activated):
         compiler.compile(program)
         (kernel,) = figures_in(compiler.build_log(program)).values()
         assert kernel.spilled == 0

@@ -89,15 +89,15 @@ class Part:
 
     def some(self, shape: tuple[int, ...], places: Mapping[int, Array]) -> Array:
         """Return those of a packed array that are at some places of some axes, of the rest all."""
-        if [*places] == [0]:
-            row = math.prod(shape[1:])
-            rows = [self.numbers.part(self.start + int(at) * row, row) for at in places[0]]
-            return np.concatenate(rows).reshape(len(rows), *shape[1:])
-        index = np.full((1,) * len(shape), self.start)
-        for axis, size in enumerate(shape):
-            at = places.get(axis, np.arange(size)) * math.prod(shape[axis + 1 :])
-            index = index + at.reshape(-1, *(1,) * (len(shape) - axis - 1))
-        return self.numbers.whole().take(index % COUNT)
+        row = math.prod(shape[1:])
+
+        def some_of(at: int) -> Array:
+            values = self.numbers.part(self.start + int(at) * row, row).reshape(shape[1:])
+            for axis, chosen in places.items():
+                values = values.take(chosen, axis - 1) if axis else values
+            return values
+
+        return np.stack(side_by_side(some_of, [*places.get(0, np.arange(shape[0]))]))
 
 
 @lru_cache(maxsize=8)
