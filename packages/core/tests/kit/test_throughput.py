@@ -6,7 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from convfind.kit.throughput import cpu_index, fill, gpu_index, peak_seconds, product_index
+from convfind.device.target import DeviceKind
+from convfind.kit.throughput import (
+    cpu_index,
+    fill,
+    gpu_index,
+    index_ms,
+    peak_seconds,
+    product_index,
+)
 from convfind.problem import ConvProblem
 from convfind.testing import MOCK_TARGET
 
@@ -41,6 +49,14 @@ def test_a_gpus_index_is_its_share_of_the_peak_and_never_nothing() -> None:
     peak = peak_seconds(LARGE.flops, MOCK_TARGET)
     assert gpu_index(LARGE, MOCK_TARGET, 2 * peak) == pytest.approx(0.5)
     assert 0 < gpu_index(LARGE, MOCK_TARGET, 1e9 * peak) < 0.05
+
+
+def test_an_index_promises_a_time() -> None:
+    gpu = replace(MOCK_TARGET, identity="", kind=DeviceKind.GPU)
+    assert index_ms(LARGE.flops, gpu, gpu_index(LARGE, gpu, 2e-3)) == pytest.approx(2.0)
+    cpu = replace(MOCK_TARGET, identity="", kind=DeviceKind.CPU)
+    empty = cpu_index(SMALL, cpu, 0.0, 5)
+    assert index_ms(SMALL.flops, cpu, empty) == pytest.approx(5 * 2e-3), "launches of 2 us"
 
 
 def test_a_product_hides_most_of_memory_but_is_not_quicker() -> None:

@@ -19,6 +19,7 @@ from convfind.find.advice import ask_heuristics
 from convfind.find.lessons import corrected, well_known
 from convfind.heuristics.neighbours import other_batches, other_sizes
 from convfind.kit.composed import Composed, without_epilogue
+from convfind.kit.throughput import index_ms
 from convfind.policy import Fallback, Policy
 from convfind.problem.contract import Problem
 from convfind.runtime.session import Session
@@ -260,7 +261,11 @@ def _models(
 def _indices(
     problem: Problem, session: Session, solvers: Sequence[Solver]
 ) -> tuple[dict[str, float], dict[str, SolverError]]:
-    """Return a time, on a scale of its own, for each solver that says one, and who fails."""
+    """Return the time that each solver promises, and who fails.
+
+    Networks add times of problems that models know to those of problems that they do not.
+    """
+    operations = max(problem.flops, 1)
     found, failures = {}, {}
     for solver in solvers:
         try:
@@ -269,7 +274,7 @@ def _indices(
             failures[solver.solver_id] = error
             continue
         if index is not None and index > 0:
-            found[solver.solver_id] = 1 / index
+            found[solver.solver_id] = index_ms(operations, session.target, index)
     return found, failures
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from convfind.device.model import MEASURED, DeviceModel
-from convfind.device.target import Target
+from convfind.device.target import DeviceKind, Target
 from convfind.problem import ConvProblem
 
-#: Operations per core that correspond to the overhead of a launch: about 2 us.
-_LAUNCH = 150_000
+#: Operations per core that correspond to the overhead of a launch, and its seconds.
+_LAUNCH, _LAUNCH_SECONDS = 150_000, 2e-6
 #: The least index of a GPU's solver, above those of last resorts.
 _LEAST = 0.02
 
@@ -21,6 +21,12 @@ def cpu_index(problem: ConvProblem, target: Target, operations: float, launches:
     float at 10 to 120 operations and a gathered one at 10 to 75.
     """
     return problem.flops / (operations + launches * _LAUNCH * target.compute_units)
+
+
+def index_ms(operations: float, target: Target, index: float) -> float:
+    """Return the milliseconds of operations that a solver of such an index promises."""
+    rate = _LAUNCH / _LAUNCH_SECONDS if target.kind is DeviceKind.CPU else MEASURED.flops
+    return 1e3 * operations / (index * rate * max(target.compute_units, 1))
 
 
 def peak_seconds(operations: float, target: Target) -> float:
