@@ -5,8 +5,9 @@
 
 FOLDER is empty, or has binaries alone, as `convfind compile` leaves it. The layers are found in
 every direction. What packages ship for the device and its relatives counts as known, but for the
-databases whose names match --hide: of an H100, ``'h100*'`` leaves the records of an H200. What the
-finds lose `loss.py` says, given FOLDER and one in which mode NORMAL has found the same layers.
+databases whose names match --hide: of an H100, ``'h100*'`` leaves the records of an H200; and what
+the databases of --known hold. What the finds lose `loss.py` says, given FOLDER and one in which
+mode NORMAL has found the same layers.
 """
 
 from __future__ import annotations
@@ -22,21 +23,32 @@ import convfind
 from convfind.plugins.registry import default_registry
 from race import problems_of
 
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+
 
 @click.command()
-@click.argument("layers", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("layers", type=_FILE)
 @click.option("-n", "--batch", required=True, type=int)
 @click.option("--device", help="Such as opencl:cpu.  [CONVFIND_DEVICE, else the best]")
 @click.option("--mode", help="A find mode.  [that of plans of networks]")
 @click.option("--hide", default="", help="Names of shipped databases to leave out, as a pattern.")
+@click.option(
+    "--known", type=_FILE, multiple=True, help="Databases *.lmdb with records of related devices."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def main(
-    layers: Path, batch: int, device: str | None, mode: str | None, hide: str, as_json: bool
+    layers: Path,
+    batch: int,
+    device: str | None,
+    mode: str | None,
+    hide: str,
+    known: tuple[Path, ...],
+    as_json: bool,
 ) -> None:
     """Find all layers, and print what it took."""
     registry = default_registry()
-    known = tuple(path for path in registry.system_databases() if not fnmatch(path.name, hide))
-    setattr(registry, "system_databases", lambda: known)  # noqa: B010
+    shipped = tuple(path for path in registry.system_databases() if not fnmatch(path.name, hide))
+    setattr(registry, "system_databases", lambda: (*shipped, *known))  # noqa: B010
     began = time.perf_counter()
     with convfind.open(device, registry=registry) as handle:
         opened = time.perf_counter()

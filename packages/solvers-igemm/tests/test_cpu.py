@@ -19,6 +19,7 @@ from convfind.runtime.backend import Device
 from convfind.solver.applicability import Rejected
 from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.types import Direction, Layout
+from convfind_solvers_igemm.cpu.conv import ChannelsFirst
 from convfind_solvers_igemm.cpu.flat import ChannelsLastFlatForward
 from convfind_solvers_igemm.cpu.rows import CpuRows
 from convfind_solvers_igemm.cpu.solver import CpuSolver
@@ -266,6 +267,23 @@ def test_rows_refuse_windows_that_their_strip_cannot_hold(
     answer = solver.takes(problem, device.target)
     assert isinstance(answer, Rejected)
     assert answer.reason is reason
+
+
+@pytest.mark.parametrize(
+    "solver", [s for s in SOLVERS if type(s) is ChannelsFirst], ids=lambda s: s.solver_id
+)
+def test_short_sums_take_the_program_of_long_ones(
+    solver: CpuSolver, convfind_device: Device
+) -> None:
+    device = on_cpu(convfind_device)
+    shapes = [
+        ConvProblem.create(solver.direction, (1, channels, 4, 5), (channels, channels, taps, taps))
+        for channels, taps in ((8, 1), (600, 1), (8, 3))
+    ]
+    programs = {solver.solution(problem, device.target).programs for problem in shapes}
+    assert len(programs) == 1
+    report = assert_solver(solver, device, shapes=shapes, every_variant=False)
+    assert not report.rejected
 
 
 @pytest.mark.parametrize(

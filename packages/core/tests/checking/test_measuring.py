@@ -13,7 +13,6 @@ import pytest
 from convfind.checking.measuring import (
     Measurement,
     Sampling,
-    measure_briefly,
     measure_finalists,
 )
 
@@ -86,19 +85,6 @@ def test_in_a_race_rounds_end_where_little_is_lost_on_average(slower: float) -> 
         rounds += len(fast.samples) / 200
     assert lost <= 0.0025
     assert rounds <= 12
-
-
-def test_in_a_first_round_who_is_far_behind_in_checked_runs_runs_no_third_time() -> None:
-    def brief(least: float | None, *samples: float) -> Measurement:
-        rest = iter(samples[2:])
-        return measure_briefly(samples[:2], lambda: next(rest), least)
-
-    assert brief(None, 9.0, 8.0, 7.0).samples == (9.0, 8.0, 7.0)
-    assert brief(1.0, 2.0, 1.3, 1.2).samples == (2.0, 1.3, 1.2)
-    assert brief(1.0, 1.3, 2.0, 1.2).samples == (1.3, 2.0, 1.2), "either run may be slow"
-    assert not brief(1.0, 2.0, 1.3, 1.2).abandoned
-    assert brief(1.0, 2.0, 1.4).samples == (2.0, 1.4)
-    assert brief(1.0, 2.0, 1.4).abandoned
 
 
 def test_in_a_race_who_has_lost_runs_no_more_rounds() -> None:

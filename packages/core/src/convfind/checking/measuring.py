@@ -1,7 +1,7 @@
 """Timing a candidate: warm-up, samples of device time, median and spread, early abandonment.
 
 How many samples are taken follows from what they say: a final is settled once its winner loses no
-more than 1 % at 95 %, or in a race once it loses no more than 0.25 % on average. Counts and seconds
+more than 1 % at 95 %, or in a race once it loses no more than 0.5 % on average. Counts and seconds
 only bound that.
 """
 
@@ -58,16 +58,12 @@ class Sampling:
 
 
 USUAL = Sampling(samples=60, seconds=0.15, final_seconds=0.3)
-#: Samples that show who in a race is close to the best; the others race no further.
-FIRST_ROUND = 3
-#: How much faster than the first two of them the third might be.
-_FAR = 1.1
 #: Enough for a race's only finalist, whose time nobody's is compared with, ...
 ALONE_SAMPLES = 5
 #: ... and for several: a network's layers are won by so many finals that only the mean counts.
-RACE_LOSS = 0.0025
+RACE_LOSS = 0.005
 #: Times the seconds that rounds have elsewhere: what easy finals leave, hard ones get.
-RACE_PATIENCE = 2.0
+RACE_PATIENCE = 1.5
 QUICK = Sampling(samples=24, seconds=0.04, final_seconds=0.1)
 
 
@@ -118,20 +114,6 @@ def measure(sample: Sample, best: float | None, sampling: Sampling) -> Measureme
     ):
         samples.append(sample())
     return Measurement(tuple(samples))
-
-
-def measure_briefly(checked: tuple[float, ...], sample: Sample, least: float | None) -> Measurement:
-    """Take the few samples that show who in a race is close to the best, after checked runs.
-
-    The fastest sample of all so far is ``least`` ms: other work on a machine only makes samples
-    slower, so a few are compared by the fastest of them. Who is far behind in all checked runs
-    waits for one more next to the fastest.
-    """
-    samples = list(checked)
-    far = least is not None and min(samples) > RACE_FACTOR * _FAR * least
-    while not far and len(samples) < FIRST_ROUND:
-        samples.append(sample())
-    return Measurement(tuple(samples), abandoned=far)
 
 
 def measure_finalists(

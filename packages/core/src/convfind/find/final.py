@@ -64,11 +64,11 @@ def _close(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def _racing(trials: Sequence[Trial], budget: Budget) -> list[Trial]:
-    """Return those whose fastest sample is close to the fastest: medians of three say less.
+    """Return those whose fastest sample is close to the fastest: medians of two say less.
 
-    All samples of a trial may have met the same moment in which others used the machine, and those
-    of checked runs are slow. So one that is not too far behind runs once more, next to the fastest:
-    who is close then is one, too.
+    All samples of a trial may have met the same moment in which others used the machine, and that
+    of the checked run is slow. So one that is not too far behind runs once more, next to the
+    fastest: who is close then is one, too.
     """
     best = min(trials, key=lambda trial: trial.least)
     found = [trial for trial in trials if trial.least <= RACE_FACTOR * best.least]

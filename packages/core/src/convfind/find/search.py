@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, as_completed
 from typing import Any, TypeGuard
 
-from convfind.checking.measuring import QUICK, USUAL, measure, measure_briefly
+from convfind.checking.measuring import QUICK, USUAL, Measurement, measure
 from convfind.device.target import DeviceKind
 from convfind.errors import DeviceError, KernelBuildError
 from convfind.find.bench import KNOWN, Bench, Candidate
@@ -253,15 +253,13 @@ class Search:
         return candidate, checked.time_ms
 
     def _time_briefly(self, trial: Trial) -> None:
-        """Check a candidate twice and time it: few samples show who is close to the best.
+        """Check a candidate and time it once: two samples show who may be close to the best.
 
-        The runs that are checked are the first two of them. They are often slow, as the host has
-        just used the caches, and cores of a CPU, but hardly ever both.
+        The run that is checked is the first of them. It is often slow, as caches and cores of a CPU
+        are the host's. Results on the data that are timed are checked of the winner, at the end.
         """
-        candidate, first = self._checked(trial)
-        second = candidate.confirm(trial.solver) if self.policy.verify else candidate.sample()
-        samples = (first, second)
-        trial.measurement = measure_briefly(samples, trial.sample, self._outcome.least_ms)
+        _, first = self._checked(trial)
+        trial.measurement = Measurement((first, trial.sample()))
 
     def _fail(self, trial: Trial, error: BaseException) -> None:
         """Refuse a trial; what it may have done to the tensors is undone for the others."""

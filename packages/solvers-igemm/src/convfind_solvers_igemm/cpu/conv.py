@@ -21,6 +21,8 @@ from convfind_solvers_igemm.programs import CPU
 
 #: The share of the peak in a long sum.
 _BEST_SHARE = 0.9
+#: Products that are summed at a time channels first, at most.
+_LONG = 1024
 #: Phases of a data gradient that are written together, at most.
 _MOST_FILLED = 8
 
@@ -175,9 +177,13 @@ class ChannelsFirst(CpuProduct):
     _costs = FIRST_COSTS
     _cached = 2**20
 
+    def _defines(self, shape: CpuGeometry, target: Target) -> Defines:
+        # One program for all sums: no block of a short one is as long as those of a long one.
+        return make_defines(dict(super()._defines(shape, target)), DEPTH=_LONG)
+
     def _depth(self, shape: CpuGeometry) -> int:
         # Long sums read and write results less often.
-        return 1024 if shape.taps > 1 or shape.channels > 512 else 512
+        return _LONG if shape.taps > 1 or shape.channels > 512 else 512
 
     def _joined(self, shape: CpuGeometry) -> int:
         joins = shape.stride[2] == 2 and shape.out[2] > 1 and shape.taps <= self._depth(shape)

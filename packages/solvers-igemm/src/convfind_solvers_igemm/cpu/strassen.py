@@ -92,7 +92,8 @@ class Strassen(ChannelsFirst):
         return 1024 if shape.channels > 512 else 512  # seven such blocks are held
 
     def _defines(self, shape: CpuGeometry, target: Target) -> Defines:
-        return make_defines(dict(super()._defines(shape, target)), STRASSEN=True)
+        own = dict(super()._defines(shape, target))
+        return make_defines(own, DEPTH=self._depth(shape), STRASSEN=True)
 
 
 def _halved_axis(shape: CpuGeometry) -> int:
