@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from convfind.device.target import DeviceKind, Target
-from convfind.find.known import Forecast, Known, Source, combined
+from convfind.find.known import INDEX, Forecast, Known, Source, combined
 from convfind.find.race import COMPILED_MARGIN, DECLINED_MARGIN, READY_MARGIN, Race
 from convfind.find.result import FindOrigin
 from convfind.finddb import FindEntry, FindRecord
@@ -391,3 +391,19 @@ def test_a_small_lead_is_worth_no_program_however_sure_it_is(lead: float, runs: 
 
     able, _ = Race(Known(forecasts), margin).contenders([CLOSE], {FAST.solver_id: 1.0})
     assert able == ([CLOSE] if runs else [])
+
+
+@pytest.mark.parametrize(
+    ("ready", "second"), [((), CLOSE), ((SLOW,), SLOW), ((CLOSE, SLOW), CLOSE)]
+)
+def test_the_second_word_is_that_of_a_solver_that_is_ready(
+    ready: tuple[Solver, ...], second: Solver
+) -> None:
+    times = {FAST.solver_id: 1.0, CLOSE.solver_id: 3.0, SLOW.solver_id: 9.0}
+    forecasts = {name: Forecast(time, 0.3, INDEX) for name, time in times.items()}
+
+    def margin(solver: Solver) -> float:
+        return READY_MARGIN if solver in ready else COMPILED_MARGIN
+
+    able, _ = Race(Known(forecasts), margin).contenders([CLOSE, SLOW], {FAST.solver_id: 1.0})
+    assert able == [second]

@@ -69,6 +69,8 @@ class Race:
         by_lessons = self._best(self._forecasts, waiting, measured)
         without = self._best(self._uncorrected, waiting, measured)
         able, unable = [], {}
+        ready = (solver for solver in waiting if self._margin(solver) >= READY_MARGIN)
+        second = next(ready, next(iter(waiting), None))
         for solver in waiting:
             is_judged = (
                 solver.solver_id in self._well_known and self._margin(solver) >= READY_MARGIN
@@ -76,7 +78,7 @@ class Race:
             forecasts = self._forecasts if is_judged else self._uncorrected
             best, scale = by_lessons if is_judged else without
             why = None if best is None else self._why_not(solver, forecasts, best, scale)
-            if why is None or (self._is_alone(best, measured) and solver is waiting[0]):
+            if why is None or (self._is_alone(best, measured) and solver is second):
                 able.append(solver)
             else:
                 unable[solver.solver_id] = Rejected(Reason.OUTRUN, why)
@@ -84,7 +86,10 @@ class Race:
 
     @staticmethod
     def _is_alone(best: Forecast | None, measured: Mapping[str, float]) -> bool:
-        """Return whether one time and a solver's own word decide: then another one runs too."""
+        """Return whether one time and a solver's own word decide: then another one runs too.
+
+        It is one that is ready, if there is any: nobody waits for a compiler to have a second word.
+        """
         return best is not None and best.source == INDEX and len(measured) == 1
 
     def _best(
