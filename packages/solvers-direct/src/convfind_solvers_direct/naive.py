@@ -10,24 +10,15 @@ import math
 from convfind.device.target import DeviceKind, Target
 from convfind.errors import SettingsError
 from convfind.kit.epilogue import Epilogue
-from convfind.kit.launching import work_group
-from convfind.kit.sizes import in_3d
+from convfind.kit.launching import Grid, work_group
+from convfind.kit.sizes import ceil_div, in_3d
 from convfind.kit.throughput import cpu_index
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver import Domain, Solver
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
-from convfind.solver.kernel_spec import KernelSpec
-from convfind.solver.recipe import (
-    Argument,
-    BufferArg,
-    Launch,
-    Memory,
-    Recipe,
-    i32,
-    i64,
-)
+from convfind.solver.recipe import Argument, Memory, Recipe, i32, i64
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_direct.programs import GPU
 
@@ -101,21 +92,10 @@ class NaiveSolver(Solver):
             CHANNELS_LAST=channels_last,
         )
         items = self._items(problem, channels_last)
-        groups = work_group(items, min(_GROUP_ITEMS, target.max_work_group))
-        launch = Launch(
-            KernelSpec(program, f"direct_naive_{self._stem}"),
-            (
-                BufferArg(Memory.X),
-                BufferArg(Memory.W),
-                BufferArg(Memory.Y),
-                *_geometry(problem),
-                *epilogue.arguments,
-            ),
-            global_size=tuple(
-                -(-min(size, most) // group) * group
-                for size, most, group in zip(items, _MOST_ITEMS, groups, strict=True)
-            ),
-            local_size=groups,
+        group = work_group(items, min(_GROUP_ITEMS, target.max_work_group))
+        work_groups = tuple(map(ceil_div, map(min, items, _MOST_ITEMS), group))
+        launch = Grid(program, f"direct_naive_{self._stem}", work_groups, group)(
+            *(Memory.X, Memory.W, Memory.Y), *_geometry(problem), *epilogue.arguments
         )
         return Recipe(self.solver_id, (launch,), config=config)
 

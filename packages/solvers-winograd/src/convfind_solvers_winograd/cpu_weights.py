@@ -99,14 +99,13 @@ class CpuWeightsSolver(CpuSolver):
             *(NO_EPILOGUE if workspace else epilogue).arguments,
             cut.share,
         )
-        if not workspace:
-            return Recipe(self.solver_id, (compute,), config=config)
         elements = problem.elements("w")
         add_up = Grid(program, "winograd_cpu_sum", -(-elements // VECTOR))(
             *(Memory.WORKSPACE, Memory.W, cut.parts, i64(elements)),
             *epilogue.arguments,
         )
-        return Recipe(self.solver_id, (compute, add_up), workspace=workspace, config=config)
+        steps = (compute, add_up) if workspace else (compute,)
+        return Recipe(self.solver_id, steps, workspace=workspace, config=config)
 
     def _cut(self, problem: ConvProblem, target: Target, config: Config, limit: int | None) -> _Cut:
         """Parts enough for all cores, of whole blocks of tiles, that fit into the workspace."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final
@@ -16,7 +15,7 @@ from convfind.reasons import Reason
 from convfind.solver.applicability import Applicability, Rejected
 from convfind.solver.config import Config
 from convfind.solver.contract import Solver, TunableSolver
-from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, Step, align, relocated
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, moved_to
 from convfind.types import Layout
 
 #: The traits that copies remove.
@@ -110,12 +109,12 @@ class Copied(Completed):
             solver=self.solver_id,
             steps=(
                 *map(copied_in, reads),
-                *_moved(recipe.steps, places),
+                *moved_to(recipe.steps, places),
                 *(copied_out(name) for name in (writes,) if name in places),
             ),
             prepare=(
                 *((copied_in(Memory.W),) if has_weights else ()),
-                *_moved(recipe.prepare, places),
+                *moved_to(recipe.prepare, places),
             ),
             workspace=workspace if len(places) > has_weights else recipe.workspace,
             packed=packed if has_weights else recipe.packed,
@@ -186,11 +185,3 @@ def _copy(
         images=name != Memory.W,
         target=target,
     )
-
-
-def _moved(steps: Iterable[Step], places: Mapping[str, BufferArg]) -> tuple[Step, ...]:
-    def place(memory: str, offset: int) -> tuple[str, int]:
-        found = places.get(memory, BufferArg(memory))
-        return found.memory, found.offset + offset
-
-    return tuple(relocated(step, place) for step in steps)

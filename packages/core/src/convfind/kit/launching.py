@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral
+from operator import mul
 
 from convfind.solver.defines import DefineValue, make_defines
 from convfind.solver.kernel_source import KernelSource
@@ -47,26 +48,27 @@ class Grid:
         program: the program that has the kernel.
         entry: the kernel's name.
         work_groups: work-groups along each axis, or along the only one.
-        items: work-items of a work-group, along the first axis.
+        items: work-items of a work-group along each axis, or along the first one.
     """
 
     program: Program
     entry: str
     work_groups: int | tuple[int, ...]
-    items: int = 1
+    items: int | tuple[int, ...] = 1
 
     def __call__(self, *arguments: Argument | str | int) -> Launch:
         """Return the launch; a word is memory from its beginning on, a whole number an int32.
 
         Raises `TypeError` for what is no argument of a kernel.
         """
-        groups = self.work_groups
-        first, *others = (groups,) if isinstance(groups, int) else groups
+        groups, items = self.work_groups, self.items
+        groups = (groups,) if isinstance(groups, int) else groups
+        items = (items, *(1 for _ in groups[1:])) if isinstance(items, int) else items
         return Launch(
             KernelSpec(self.program, self.entry),
             tuple(map(_argument, arguments)),
-            (first * self.items, *others),
-            (self.items, *(1 for _ in others)),
+            tuple(map(mul, groups, items)),
+            items,
         )
 
 

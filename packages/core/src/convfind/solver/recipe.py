@@ -5,7 +5,7 @@ It holds no device handle; a backend turns it into an invoker.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -211,6 +211,16 @@ def relocated(step: Step, place: Callable[[str, int], tuple[str, int]]) -> Step:
         )
         epilogue = replace(epilogue, bias=bias, z=z)
     return replace(step, a=a, b=b, c=c, epilogue=epilogue)
+
+
+def moved_to(steps: Iterable[Step], places: Mapping[str, BufferArg]) -> tuple[Step, ...]:
+    """Return steps whose buffers begin at new places; a buffer without one stays where it is."""
+
+    def place(memory: str, offset: int) -> tuple[str, int]:
+        found = places.get(memory, BufferArg(memory))
+        return found.memory, found.offset + offset
+
+    return tuple(relocated(step, place) for step in steps)
 
 
 @dataclass(frozen=True, slots=True)

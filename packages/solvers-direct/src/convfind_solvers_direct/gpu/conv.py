@@ -87,6 +87,10 @@ PLAIN_FLOAT32 = replace(
     GpuDirect.domain.without(Trait.STRIDE, Trait.DILATION), dtypes=(DataType.FLOAT32,)
 )
 
+#: Numbers among a kernel's arguments, and work-groups along each axis, or along the only one.
+Numbers = tuple[ScalarArg | int, ...]
+Groups = int | tuple[int, ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -100,8 +104,8 @@ class Work:
     """
 
     macros: Mapping[str, DefineValue]
-    numbers: tuple[ScalarArg | int, ...]
-    groups: int | tuple[int, ...]
+    numbers: Numbers
+    groups: Groups
     items: int
     options: tuple[str, ...] = ()
 
@@ -162,9 +166,7 @@ class GpuConv(OneLaunch):
         return {}
 
     @abstractmethod
-    def _launch(
-        self, shape: Window, config: Config
-    ) -> tuple[tuple[ScalarArg | int, ...], int | tuple[int, ...]]:
+    def _launch(self, shape: Window, config: Config) -> tuple[Numbers, Groups]:
         """Return the arguments behind the epilogue's, and the work-groups along each axis."""
 
     @abstractmethod

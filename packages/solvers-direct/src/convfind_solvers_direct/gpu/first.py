@@ -9,6 +9,7 @@ from functools import lru_cache
 from itertools import product
 
 from convfind.device.target import Target
+from convfind.kit.device_room import has_room
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.launching import Grid
 from convfind.kit.throughput import gpu_index, memory_seconds, peak_seconds
@@ -68,10 +69,8 @@ def judge_first_on_gpu(
     """Judge few channels on GPUs with so many work-items a group, and floats of local memory."""
     if not (answer := judge_first(problem)):
         return answer
-    if target.max_work_group < items:
-        return Rejected(Reason.WORK_GROUP, f"needs {items} work-items")
-    if target.local_memory < 4 * floats:
-        return Rejected(Reason.LOCAL_MEMORY, f"needs {4 * floats} bytes")
+    if not (room := has_room(target, items=items, local_bytes=4 * floats)):
+        return room
     shape = window(problem)
     if shape.images * math.prod(shape.out) >= 2**31:
         return Rejected(Reason.SIZE_LIMIT, "positions of all images")

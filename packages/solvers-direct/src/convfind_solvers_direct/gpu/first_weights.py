@@ -10,7 +10,7 @@ from itertools import product
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.launching import Grid
-from convfind.kit.parts import even_parts, parts_within
+from convfind.kit.parts import bytes_of_parts
 from convfind.kit.register_limit import ALL_REGISTERS, UNIT_REGISTERS, register_limit
 from convfind.kit.throughput import gpu_index, memory_seconds, peak_seconds
 from convfind.problem import ConvProblem
@@ -22,7 +22,7 @@ from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import DataType, Direction
 from convfind_solvers_direct.gpu.conv import TILE_FITS, GpuSolver
 from convfind_solvers_direct.gpu.first import ONE_GROUP, judge_first_on_gpu
-from convfind_solvers_direct.gpu.sum import is_split, sum_of_parts
+from convfind_solvers_direct.gpu.sum import parts_of_weights, sum_of_parts
 from convfind_solvers_direct.gpu.wide import copies_past_registers
 from convfind_solvers_direct.programs import GPU
 from convfind_solvers_direct.window import Window, window
@@ -149,7 +149,7 @@ class GpuFirstWeights(GpuSolver):
         """One launch for the parts, and one that adds them up."""
         shape = window(problem)
         blocking = self.blocking(shape, config)
-        parts, per_part = self._parts(problem, config, limit)
+        parts, per_part = parts_of_weights(problem, config, limit, _tiles(shape, config))
         has_parts = parts > 1
         x_width, y_width = self._widths(shape)
         macros = {
@@ -175,14 +175,9 @@ class GpuFirstWeights(GpuSolver):
             *(shape.filters, *shape.size, *shape.out, *shape.padding),
             *(_tiles(shape, config), per_part),
         )
-        if not has_parts:
-            return Recipe(self.solver_id, (launch,), config=config)
-        return Recipe(
-            self.solver_id,
-            (launch, sum_of_parts(problem, target, parts, *_SUM)),
-            workspace=4 * parts * problem.elements("w"),
-            config=config,
-        )
+        adding = (sum_of_parts(problem, target, parts, *_SUM),) if has_parts else ()
+        workspace = bytes_of_parts(problem, parts)
+        return Recipe(self.solver_id, (launch, *adding), workspace=workspace, config=config)
 
     def blocking(self, shape: Window, config: Config) -> _Blocking:
         """Derive counts and sizes from a config."""
@@ -268,13 +263,6 @@ class GpuFirstWeights(GpuSolver):
         x_line = shape.size[1] * (shape.channels if self.channels_last else 1)
         y_line = shape.filters if self.channels_last else shape.out[1]
         return 1 if x_line % 4 else 4, 1 if y_line % 4 else 4
-
-    def _parts(self, problem: ConvProblem, config: Config, limit: int | None) -> tuple[int, int]:
-        """Return the parts, as many as fit the limit, and the tiles of one."""
-        parts = 1
-        if is_split(problem, config, limit):
-            parts = parts_within(limit, config.integer("parts"), 4 * problem.elements("w"))
-        return even_parts(_tiles(window(problem), config), parts)
 
 
 def _columns(shape: Window) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from convfind.device.target import Target
+from convfind.kit.device_room import has_room
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.launching import Grid
 from convfind.kit.parts import bytes_of_parts, even_parts, part_bytes, parts_within
@@ -18,22 +19,14 @@ from convfind.solver.recipe import Memory, Recipe
 from convfind.solver.search_space import Constraint, SearchSpace
 from convfind_solvers_direct.gpu.conv import PLAIN_FLOAT32, TILE_FITS, GpuSolver
 from convfind_solvers_direct.gpu.last_tile import (
-    ACROSS,
-    COLUMNS,
-    DEPTH,
-    DOWN,
     FEWEST_ITEMS,
     MOST_FLOATS,
-    ONE_STAGE,
-    PARTS,
-    ROWS,
-    STAGES,
-    TEAMS,
     copied_at_a_time,
     fits,
     groups_of,
     is_rolled,
     items_of,
+    parameters,
     usual_tile,
 )
 from convfind_solvers_direct.gpu.sum import sum_of_parts
@@ -79,10 +72,8 @@ class GpuLast(GpuSolver):
             return Rejected(Reason.SIZE_LIMIT, "positions of all images")
         if problem.elements("w") >= 2**31:
             return Rejected(Reason.SIZE_LIMIT, "weights")
-        if target.max_work_group < FEWEST_ITEMS:
-            return Rejected(Reason.WORK_GROUP, f"needs {FEWEST_ITEMS} work-items")
-        if target.local_memory < 4 * MOST_FLOATS:
-            return Rejected(Reason.LOCAL_MEMORY, f"needs {4 * MOST_FLOATS} bytes")
+        if not (room := has_room(target, items=FEWEST_ITEMS, local_bytes=4 * MOST_FLOATS)):
+            return room
         if _usual_tile(shape, target) is None:
             return Rejected(Reason.FILTER_SIZE, "what a tile takes does not fit local memory")
         return APPLICABLE
@@ -104,9 +95,8 @@ class GpuLast(GpuSolver):
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Shapes of tiles, teams and parts."""
         shape, most = window(problem), target.max_work_group
-        stages = STAGES if copies_past_registers(target) else ONE_STAGE
         tile = Constraint("tile", lambda config: fits(shape, config, most), TILE_FITS)
-        return SearchSpace((ROWS, COLUMNS, ACROSS, DOWN, TEAMS, DEPTH, stages, PARTS), (tile,))
+        return SearchSpace(parameters(stages=copies_past_registers(target)), (tile,))
 
     def recipe(
         self, problem: ConvProblem, target: Target, config: Config, limit: int | None
@@ -134,11 +124,10 @@ class GpuLast(GpuSolver):
             *(shape.images, shape.channels, *shape.size, *shape.out),
             *(*before, per_part),
         )
-        if parts == 1:
-            return Recipe(self.solver_id, (launch,), config=config)
-        adding = sum_of_parts(problem, target, parts, sharers=1 if parts < _SHARED_PARTS else 2)
+        sharers = 1 if parts < _SHARED_PARTS else 2
+        adding = (sum_of_parts(problem, target, parts, sharers=sharers),) if parts > 1 else ()
         workspace = bytes_of_parts(problem, parts)
-        return Recipe(self.solver_id, (launch, adding), workspace=workspace, config=config)
+        return Recipe(self.solver_id, (launch, *adding), workspace=workspace, config=config)
 
 
 def _usual_tile(shape: Window, target: Target) -> Config | None:

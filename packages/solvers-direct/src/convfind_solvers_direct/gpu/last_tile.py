@@ -30,15 +30,21 @@ _MOST_TEAMS = 4
 #: Channels of a team in a part, at least.
 _FEWEST_CHANNELS = 8
 
-ROWS = Parameter("rows", (1, 2, 4, 6, 8), "rows of the result of an item")
-COLUMNS = Parameter("columns", (4, 8), "columns of the result of an item")
-ACROSS = Parameter("across", (4, 8, 16, 32), "items along the columns of a tile")
-DOWN = Parameter("down", (1, 2, 4, 8, 16), "items along its rows")
-TEAMS = Parameter("teams", (1, 2, 4, 8), "items with the same results, of other channels")
-DEPTH = Parameter("depth", (1, 2, 4, 8), "channels of a team in local memory at a time")
-STAGES = Parameter("stages", (2, 3), "times that many are in local memory or on their way")
-ONE_STAGE = Parameter("stages", (1,), "times that many are in local memory")
-PARTS = Parameter("parts", (1, 2, 4, 8, 16, 32), "work-groups that share a tile's channels")
+_ROWS = Parameter("rows", (1, 2, 4, 6, 8), "rows of the result of an item")
+_COLUMNS = Parameter("columns", (4, 8), "columns of the result of an item")
+_ACROSS = Parameter("across", (4, 8, 16, 32), "items along the columns of a tile")
+_DOWN = Parameter("down", (1, 2, 4, 8, 16), "items along its rows")
+_TEAMS = Parameter("teams", (1, 2, 4, 8), "items with the same results, of other channels")
+_DEPTH = Parameter("depth", (1, 2, 4, 8), "channels of a team in local memory at a time")
+_STAGES = Parameter("stages", (2, 3), "times that many are in local memory or on their way")
+_ONE_STAGE = Parameter("stages", (1,), "times that many are in local memory")
+_PARTS = Parameter("parts", (1, 2, 4, 8, 16, 32), "work-groups that share a tile's channels")
+
+
+def parameters(*, stages: bool) -> tuple[Parameter, ...]:
+    """Return what configs choose: how many stages where some may be on their way."""
+    stage = _STAGES if stages else _ONE_STAGE
+    return (_ROWS, _COLUMNS, _ACROSS, _DOWN, _TEAMS, _DEPTH, stage, _PARTS)
 
 
 def is_rolled(shape: Window, config: Config) -> bool:
@@ -115,13 +121,13 @@ def usual_tile(shape: Window, units: int, most_items: int, stages: int) -> Confi
             break
     chunks = shape.channels // (_FEWEST_CHANNELS * config.integer("teams"))
     most = max(min(chunks, fewest // groups_of(shape, config)), 1)
-    return config.replace(parts=max(int(parts) for parts in PARTS.values if int(parts) <= most))
+    return config.replace(parts=max(int(parts) for parts in _PARTS.values if int(parts) <= most))
 
 
 def _wanted(shape: Window, stages: int) -> Iterator[Config]:
     """Yield tiles of one team in order of preference."""
     is_large = max(shape.taps) >= _LARGE
-    widest = next((int(v) for v in ACROSS.values if 4 * int(v) >= shape.out[1]), 32)
+    widest = next((int(v) for v in _ACROSS.values if 4 * int(v) >= shape.out[1]), 32)
     for is_straight, rows in product((True, False), (4, 2, 1)):
         # The weights that a step reads are for few sums with one row of results; a loop is better.
         if (is_straight and rows == 1 and is_large) or (rows > 1 and rows > shape.out[0]):

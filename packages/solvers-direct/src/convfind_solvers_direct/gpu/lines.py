@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from convfind.device.target import Target
+from convfind.kit.device_room import has_room
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
@@ -121,9 +122,7 @@ def judge_rows(shape: Window, target: Target) -> Applicability:
     most = most_weights(target)
     if math.prod(shape.taps) > most:
         return Rejected(Reason.FILTER_SIZE, f"is for {most} taps at most")
-    if target.local_memory < 4 * MOST_FLOATS:
-        return Rejected(Reason.LOCAL_MEMORY, f"needs {4 * MOST_FLOATS} bytes")
-    return APPLICABLE
+    return has_room(target, local_bytes=4 * MOST_FLOATS)
 
 
 def _bands(shape: Window) -> tuple[int, ...]:

@@ -10,12 +10,13 @@ from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
-from convfind.solver.recipe import ScalarArg
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import DataType
 from convfind_solvers_direct.gpu.conv import (
     MOST_WEIGHTS,
     GpuConv,
+    Groups,
+    Numbers,
     is_unrolled,
     most_weights,
     rows_of,
@@ -110,9 +111,7 @@ class PixelsConv(GpuConv):
             is_strided and problem.dtype is not DataType.FLOAT32
         )
 
-    def _launch(
-        self, shape: Window, config: Config
-    ) -> tuple[tuple[ScalarArg | int, ...], int | tuple[int, ...]]:
+    def _launch(self, shape: Window, config: Config) -> tuple[Numbers, Groups]:
         rows, columns = config.integer("rows"), config.integer("columns")
         units = shape.groups * shape.filters // config.integer("lanes")
         items = units * -(-(shape.out[1] + shape.shift[1]) // columns)

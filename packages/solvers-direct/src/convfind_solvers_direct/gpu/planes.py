@@ -10,11 +10,13 @@ from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
 from convfind.solver.defines import DefineValue
-from convfind.solver.recipe import ScalarArg, i64
+from convfind.solver.recipe import i64
 from convfind.solver.search_space import Constraint, Parameter
 from convfind_solvers_direct.gpu.conv import (
     MOST_WEIGHTS,
     GpuConv,
+    Groups,
+    Numbers,
     is_unrolled,
     rows_of,
     slots_of,
@@ -66,9 +68,7 @@ class PlanesConv(GpuConv):
         slots, tap_step, slot_step = slots_of(shape)
         return {"SLOTS": slots, "TAP_STEP": tap_step, "SLOT_STEP": slot_step}
 
-    def _launch(
-        self, shape: Window, config: Config
-    ) -> tuple[tuple[ScalarArg | int, ...], int | tuple[int, ...]]:
+    def _launch(self, shape: Window, config: Config) -> tuple[Numbers, Groups]:
         tile = planes_tile(shape, config)
         assert tile is not None
         sets = shape.images * shape.groups

@@ -5,6 +5,7 @@ from __future__ import annotations
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue, channel_of_place
 from convfind.kit.launching import Grid
+from convfind.kit.parts import even_parts, part_bytes, parts_within
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
 from convfind.solver.recipe import Launch, Memory, i64
@@ -18,6 +19,15 @@ def is_split(problem: ConvProblem, config: Config, limit: int | None) -> bool:
     """Return whether there are parts of a weight gradient, which a limit leaves room for."""
     fits = limit is None or limit >= 8 * problem.elements("w")
     return config.integer("parts") > 1 and fits
+
+
+def parts_of_weights(
+    problem: ConvProblem, config: Config, limit: int | None, steps: int
+) -> tuple[int, int]:
+    """Return the parts of so many steps, as many as fit the limit, and the steps of one."""
+    if not is_split(problem, config, limit):
+        return 1, steps
+    return even_parts(steps, parts_within(limit, config.integer("parts"), part_bytes(problem)))
 
 
 def sum_of_parts(

@@ -10,7 +10,7 @@ from typing import ClassVar
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.launching import Grid
-from convfind.kit.parts import even_parts, parts_within
+from convfind.kit.parts import part_bytes
 from convfind.kit.register_limit import register_limit
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config, ConfigValue
@@ -26,7 +26,7 @@ from convfind_solvers_direct.gpu.conv import (
     most_weights,
     size_constraint,
 )
-from convfind_solvers_direct.gpu.sum import is_split, sum_of_parts
+from convfind_solvers_direct.gpu.sum import is_split, parts_of_weights, sum_of_parts
 from convfind_solvers_direct.programs import GPU
 from convfind_solvers_direct.window import Window, window
 
@@ -81,9 +81,9 @@ class GpuWeights(GpuDirect):
     ) -> Recipe:
         """One launch for the parts, and one that adds them up."""
         shape = window(problem)
-        parts, per_part = self._parts(problem, config, limit)
-        has_parts = is_split(problem, config, limit)
         split, items = self._split(shape, config), config.integer("items")
+        has_parts = is_split(problem, config, limit)
+        parts, per_part = parts_of_weights(problem, config, limit, split.steps)
         chunks = -(-shape.taps[0] // self._chunk(shape, target))
         macros: dict[str, DefineValue] = {
             "DTYPE": problem.dtype.upper(),
@@ -105,11 +105,9 @@ class GpuWeights(GpuDirect):
             *(*shape.padding, per_part),
             *split.arguments,
         )
-        if not has_parts:
-            return Recipe(self.solver_id, (launch,), config=config)
-        workspace = 4 * parts * problem.elements("w")
-        launches = (launch, sum_of_parts(problem, target, parts))
-        return Recipe(self.solver_id, launches, workspace=workspace, config=config)
+        adding = (sum_of_parts(problem, target, parts),) if has_parts else ()
+        workspace = parts * part_bytes(problem) if has_parts else 0
+        return Recipe(self.solver_id, (launch, *adding), workspace=workspace, config=config)
 
     @abstractmethod
     def _macros(self, shape: Window, config: Config, target: Target) -> dict[str, DefineValue]:
@@ -158,13 +156,6 @@ class GpuWeights(GpuDirect):
         if height * width <= most:
             return height
         return max(1, min(most, 64) // width)
-
-    def _parts(self, problem: ConvProblem, config: Config, limit: int | None) -> tuple[int, int]:
-        """Return the parts, as many as fit the limit, and the steps of one."""
-        parts = 1
-        if is_split(problem, config, limit):
-            parts = parts_within(limit, config.integer("parts"), 4 * problem.elements("w"))
-        return even_parts(self._split(window(problem), config).steps, parts)
 
 
 def parts_of(wanted: int) -> int:

@@ -6,9 +6,10 @@ import math
 from typing import ClassVar
 
 from convfind.device.target import Target
+from convfind.kit.device_room import has_room
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver.applicability import Applicability, Rejected
 from convfind.solver.config import Config, ConfigValue
 from convfind.solver.defines import DefineValue
 from convfind.solver.search_space import Constraint, Parameter
@@ -52,11 +53,7 @@ class WideWeights(GpuWeights):
             return Rejected(Reason.SIZE_LIMIT, "rows must be whole fours")
         if shape.images * math.prod(shape.out) >= 2**31:
             return Rejected(Reason.SIZE_LIMIT, "positions of all images")
-        if target.max_work_group < _ITEMS:
-            return Rejected(Reason.WORK_GROUP, f"needs {_ITEMS} work-items")
-        if target.local_memory < _LOCAL_MEMORY:
-            return Rejected(Reason.LOCAL_MEMORY, f"needs {_LOCAL_MEMORY} bytes")
-        return APPLICABLE
+        return has_room(target, items=_ITEMS, local_bytes=_LOCAL_MEMORY)
 
     def _macros(self, shape: Window, config: Config, target: Target) -> dict[str, DefineValue]:
         before = -(-shape.padding[1] // 4)

@@ -64,10 +64,9 @@ class CpuBackwardWeights(CpuSolver):
             *(NO_EPILOGUE if workspace else epilogue).arguments,
             *(pieces.filters, pieces.positions, split.span),
         )
-        if not workspace:
-            return Recipe(self.solver_id, (compute,))
-        add_up = sum_of_parts(program, shape, target, split.parts, epilogue)
-        return Recipe(self.solver_id, (compute, add_up), workspace=workspace)
+        adding = sum_of_parts(program, shape, target, split.parts, epilogue)
+        steps = (compute, adding) if workspace else (compute,)
+        return Recipe(self.solver_id, steps, workspace=workspace)
 
     def _plan(self, shape: CpuGeometry, target: Target, limit: int | None) -> tuple[SplitCut, int]:
         """Return how the sums are cut, and the bytes of workspace; 0: they go straight to w."""

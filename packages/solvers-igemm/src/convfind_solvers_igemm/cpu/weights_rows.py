@@ -65,43 +65,23 @@ class ChannelsFirstRowsBackwardWeights(CpuSolver):
         rows, vectors = PRODUCT.of(target)
         program = CPU.program("cpu_bwd_weights_rows", MR=rows, VECTORS=vectors, DEPTH=DEPTH)
         epilogue = Epilogue.of(problem)
-        steps = [
-            Grid(
-                program,
-                "igemm_cpu_bwd_weights_rows",
-                (
-                    -(-shape.filters // cut.cut.filters),
-                    -(-shape.channels // cut.cut.positions),
-                    shape.groups * cut.parts,
-                ),
-            )(
-                *(Memory.X, Memory.Y, Memory.W, Memory.WORKSPACE),
-                *shape.arguments,
-                *epilogue.arguments,
-                *(cut.cut.filters, cut.cut.positions, cut.span),
-            )
-        ]
-        if cut.parts > 1:
-            sizes = (shape.groups, shape.channels, shape.filters, shape.taps, cut.parts)
-            share = -(-shape.filters // (4 * target.compute_units))
-            steps.append(
-                Grid(
-                    program,
-                    "igemm_cpu_sum_tiles",
-                    (
-                        -(-shape.filters // share),
-                        -(-shape.channels // (vectors * VECTOR)),
-                        shape.groups,
-                    ),
-                )(
-                    *(Memory.WORKSPACE, Memory.W),
-                    *sizes,
-                    *epilogue.arguments,
-                    share,
-                )
-            )
+        filters, channels = cut.cut.filters, cut.cut.positions
+        pieces = (-(-shape.filters // filters), -(-shape.channels // channels))
+        compute = Grid(program, "igemm_cpu_bwd_weights_rows", (*pieces, shape.groups * cut.parts))(
+            *(Memory.X, Memory.Y, Memory.W, Memory.WORKSPACE),
+            *(*shape.arguments, *epilogue.arguments),
+            *(filters, channels, cut.span),
+        )
+        share = -(-shape.filters // (4 * target.compute_units))
+        tiles = (-(-shape.filters // share), -(-shape.channels // (vectors * VECTOR)))
+        adding = Grid(program, "igemm_cpu_sum_tiles", (*tiles, shape.groups))(
+            *(Memory.WORKSPACE, Memory.W),
+            *(shape.groups, shape.channels, shape.filters, shape.taps, cut.parts),
+            *(*epilogue.arguments, share),
+        )
+        steps = (compute, adding) if cut.parts > 1 else (compute,)
         workspace = cut.parts * _part_bytes(shape, target)
-        return Recipe(self.solver_id, tuple(steps), workspace=workspace)
+        return Recipe(self.solver_id, steps, workspace=workspace)
 
     def _cut(self, shape: CpuGeometry, target: Target, limit: int | None) -> SplitCut:
         """Cut filters, channels and rows of y, or pieces of rows, into work-items."""

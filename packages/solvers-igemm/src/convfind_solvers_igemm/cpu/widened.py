@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from convfind.device.target import Target
@@ -15,16 +14,7 @@ from convfind.solver import Solver
 from convfind.solver.applicability import Applicability, Rejected
 from convfind.solver.config import Config
 from convfind.solver.kernel_spec import Program
-from convfind.solver.recipe import (
-    BufferArg,
-    Launch,
-    Memory,
-    Recipe,
-    Step,
-    align,
-    i64,
-    relocated,
-)
+from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, i64, moved_to
 from convfind.types import Algorithm, DataType
 from convfind_solvers_igemm.cpu.solver import CpuSolver
 from convfind_solvers_igemm.programs import CPU
@@ -95,13 +85,6 @@ class CpuWidened(Solver):
                 places[name] = BufferArg(Memory.WORKSPACE, workspace)
                 workspace += align(wide.nbytes(name))
 
-        def place(memory: str, offset: int) -> tuple[str, int]:
-            found = places.get(memory, BufferArg(memory))
-            return found.memory, found.offset + offset
-
-        def moved(steps: Iterable[Step]) -> tuple[Step, ...]:
-            return tuple(relocated(step, place) for step in steps)
-
         def convert(name: str, *, widen: bool) -> Launch:
             ends = BufferArg(name), places[name]
             types = problem.tensor_dtype(name), DataType.FLOAT32
@@ -118,10 +101,12 @@ class CpuWidened(Solver):
             self.solver_id,
             (
                 *(convert(name, widen=True) for name in reads),
-                *moved(inner.steps),
+                *moved_to(inner.steps, places),
                 *(convert(name, widen=False) for name in writes),
             ),
-            prepare=(convert("w", widen=True), *moved(inner.prepare)) if has_weights else (),
+            prepare=(convert("w", widen=True), *moved_to(inner.prepare, places))
+            if has_weights
+            else (),
             workspace=workspace,
             packed=packed if has_weights else 0,
         )
@@ -130,16 +115,10 @@ class CpuWidened(Solver):
         """Whole sums of int8, then alpha and beta: a float32 would not hold products with them."""
         recipe = self.solution(replace(problem, alpha=1.0, beta=0.0), target)
         sums = BufferArg(Memory.WORKSPACE, align(recipe.workspace))
-
-        def place(memory: str, offset: int) -> tuple[str, int]:
-            if memory == Memory.Y:
-                return sums.memory, sums.offset + offset
-            return memory, offset
-
         return replace(
             recipe,
             steps=(
-                *(relocated(step, place) for step in recipe.steps),
+                *moved_to(recipe.steps, {Memory.Y: sums}),
                 epilogue_step(problem, target, sums, scales=True),
             ),
             workspace=sums.offset + align(problem.nbytes(Memory.Y)),
@@ -162,14 +141,6 @@ class CpuWidened(Solver):
             }
             for i in range(2)
         )
-
-        def moved(steps: Iterable[Step], places: dict[str, BufferArg]) -> tuple[Step, ...]:
-            def place(memory: str, offset: int) -> tuple[str, int]:
-                found = places.get(memory, BufferArg(memory))
-                return found.memory, found.offset + offset
-
-            return tuple(relocated(step, place) for step in steps)
-
         types = (problem.tensor_dtype("x"), DataType.FLOAT32)
         ends = (BufferArg(Memory.X), halves[0][Memory.X])
         program = CPU.program("cpu_halves", TO=problem.tensor_dtype("y").upper())
@@ -179,12 +150,12 @@ class CpuWidened(Solver):
             self.solver_id,
             (
                 _convert(types, ends, problem.elements("x"), target),
-                *(step for places in halves for step in moved(inner.steps, places)),
+                *(step for places in halves for step in moved_to(inner.steps, places)),
                 _along(program, "igemm_cpu_join", both_results, problem.elements("y"), target),
             ),
             prepare=(
                 _along(program, "igemm_cpu_halve", both_weights, problem.elements("w"), target),
-                *(step for places in halves for step in moved(inner.prepare, places)),
+                *(step for places in halves for step in moved_to(inner.prepare, places)),
             ),
             workspace=source + image + 2 * result,
             packed=2 * half,

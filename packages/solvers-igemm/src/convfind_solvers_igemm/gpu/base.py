@@ -12,7 +12,6 @@ from convfind.kit.launching import Grid
 from convfind.kit.parts import bytes_of_parts, part_bytes, parts_within
 from convfind.kit.register_limit import ALL_REGISTERS, register_limit
 from convfind.kit.throughput import memory_seconds, product_index
-from convfind.kit.variant import TunableVariant
 from convfind.problem import ConvProblem
 from convfind.problem.traits import EPILOGUE_TRAITS, FIRST_TRAITS, Trait
 from convfind.reasons import Reason
@@ -24,8 +23,9 @@ from convfind.solver.domain import GPUS
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Launch, Memory, Recipe, ScalarArg, i64
 from convfind.solver.search_space import SearchSpace
-from convfind.types import Algorithm, DataType, Direction
-from convfind_solvers_igemm.gpu.geometry import GpuGeometry, gpu_geometry, without_patches
+from convfind.types import DataType, Direction
+from convfind_solvers_igemm.gpu.geometry import GpuGeometry, gpu_geometry
+from convfind_solvers_igemm.gpu.sized import SizedVariant
 from convfind_solvers_igemm.gpu.tiles import (
     ALL_RATES,
     CONSTRAINTS,
@@ -50,28 +50,17 @@ _BANDWIDTH_SHARE = 0.88
 _SUM_SECONDS = 5e-6
 
 
-class GpuSolver(TunableVariant):
+class GpuSolver(SizedVariant):
     """A convolution in one direction and one family of layouts."""
 
     prefix = "igemm-gpu"
     version = 3
-    algorithm = Algorithm.IMPLICIT_GEMM
     backends = ("opencl", "hip", "cuda")
     domain = Domain(
         kinds=GPUS,
         dtypes=(DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16, DataType.INT8),
         traits=FIRST_TRAITS - {Trait.GAPS} | EPILOGUE_TRAITS,
     )
-
-    def __init__(
-        self, direction: Direction | None = None, *, channels_last: bool, fixed: bool
-    ) -> None:
-        """Take the variant, which gives the solver its id; ``fixed``: sizes are compiled in."""
-        self.fixed = fixed
-        self.is_dynamic = not fixed
-        if fixed:
-            self.form = f"{self.form}-fixed".strip("-")
-        super().__init__(direction, channels_last=channels_last)
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take sizes that the kernels can count, on devices that have room for a tile."""
@@ -126,30 +115,22 @@ class GpuSolver(TunableVariant):
         parts = _parts(problem, config, limit)
         program = self._program(problem, target, tile, split=parts > 1)
         writes = self.direction.writes
-        launches = [
-            Grid(program, self._entry, self._count(shape, tile) * parts, tile.threads)(
-                *(memory for memory in self._reads(shape)),
-                writes if parts == 1 else Memory.WORKSPACE,
-                *Epilogue.of(problem).arguments,
-                *self._tiling(shape, tile, parts),
-                *shape.arguments,
-            )
-        ]
-        if parts > 1:
-            launches.append(self._sum(problem, shape, program, parts, target))
-        return Recipe(
-            self.solver_id,
-            tuple(launches),
-            workspace=bytes_of_parts(problem, parts),
-            config=config,
+        launch = Grid(program, self._entry, self._count(shape, tile) * parts, tile.threads)(
+            *self._reads(shape),
+            writes if parts == 1 else Memory.WORKSPACE,
+            *Epilogue.of(problem).arguments,
+            *self._tiling(shape, tile, parts),
+            *shape.arguments,
         )
+        adding = (self._sum(problem, shape, program, parts, target),) if parts > 1 else ()
+        workspace = bytes_of_parts(problem, parts)
+        return Recipe(self.solver_id, (launch, *adding), workspace=workspace, config=config)
 
     # -- what the directions differ in -----------------------------------------------------------
 
     def _geometry(self, problem: ConvProblem) -> GpuGeometry:
         """The geometry that the kernel computes."""
-        # A dynamic solver's program is that of problems of any size.
-        return gpu_geometry(without_patches(problem) if self.fixed else problem)
+        return gpu_geometry(self._seen(problem))
 
     def _elements(self, problem: ConvProblem, target: Target) -> dict[str, DefineValue]:
         """Elements that the kernel reads: macros of convfind_gpu_tile.h."""
@@ -252,11 +233,9 @@ class GpuSolver(TunableVariant):
             **self._macros(problem, target, tile),
             **Epilogue.of(problem).defines,
         }
-        if self.fixed:
-            macros |= {"FIXED": True, **shape.sizes}
         limit = self._most_registers(problem, target, tile)
         options = () if limit is None else register_limit(target, limit)
-        return GPU.program(self._file, macros, options=options)
+        return GPU.program(self._file, macros, self._compiled_in(shape), options=options)
 
     def _sum(
         self,

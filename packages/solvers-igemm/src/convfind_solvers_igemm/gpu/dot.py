@@ -13,11 +13,12 @@ from convfind.solver.config import Config
 from convfind.solver.defines import DefineValue
 from convfind.solver.recipe import (
     WORKSPACE_ALIGNMENT,
+    BufferArg,
     Launch,
     Memory,
     Recipe,
     align,
-    relocated,
+    moved_to,
 )
 from convfind.types import DataType, Direction
 from convfind_solvers_igemm.gpu.conv import ConvSolver
@@ -63,15 +64,14 @@ class DotSolver(ConvSolver):
             room = (limit - w_bytes) // WORKSPACE_ALIGNMENT * WORKSPACE_ALIGNMENT
             limit = max(room - x_bytes, 0)
         plain = super().recipe(problem, target, config, limit)
-
-        def place(memory: str, offset: int) -> tuple[str, int]:
-            if memory == Memory.WORKSPACE:
-                return memory, x_bytes + offset
-            return {Memory.X: Memory.WORKSPACE, Memory.W: Memory.PACKED}.get(memory, memory), offset
-
+        places = {
+            Memory.WORKSPACE: BufferArg(Memory.WORKSPACE, x_bytes),
+            Memory.X: BufferArg(Memory.WORKSPACE),
+            Memory.W: BufferArg(Memory.PACKED),
+        }
         return replace(
             plain,
-            steps=(_pack(problem, "x"), *(relocated(step, place) for step in plain.steps)),
+            steps=(_pack(problem, "x"), *moved_to(plain.steps, places)),
             prepare=(_pack(problem, "w"),),
             workspace=x_bytes + plain.workspace,
             packed=w_bytes,

@@ -11,7 +11,6 @@ from convfind.kit.launching import Grid
 from convfind.kit.parts import part_bytes
 from convfind.kit.register_limit import register_limit
 from convfind.kit.throughput import memory_seconds, product_index
-from convfind.kit.variant import TunableVariant
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
@@ -20,8 +19,9 @@ from convfind.solver.defines import DefineValue
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import BufferArg, Memory, Recipe, align, i32, i64
 from convfind.solver.search_space import SearchSpace
-from convfind.types import Algorithm, DataType, Direction
-from convfind_solvers_igemm.gpu.geometry import GpuGeometry, without_patches
+from convfind.types import DataType, Direction
+from convfind_solvers_igemm.gpu.geometry import GpuGeometry
+from convfind_solvers_igemm.gpu.sized import SizedVariant
 from convfind_solvers_igemm.nvidia.form import (
     DOMAIN,
     EACH,
@@ -78,21 +78,17 @@ _PACK_SECONDS, _SUM_SECONDS = 4e-6, 6e-6
 _BANDWIDTH_SHARE = 0.825
 
 
-class MatrixConvSolver(TunableVariant):
+class MatrixConvSolver(SizedVariant):
     """A result from a source and the weights, in one family of layouts."""
 
     prefix = "igemm-nvidia"
     version = 4
-    algorithm = Algorithm.IMPLICIT_GEMM
     backends = ("opencl", "cuda")
     domain = DOMAIN
 
     def __init__(self, direction: Direction, *, channels_last: bool, fixed: bool) -> None:
         """Take the variant, which gives the solver its id; ``fixed``: sizes are compiled in."""
-        self.fixed = fixed
-        self.is_dynamic = not fixed
-        self.form = "fixed" if fixed else ""
-        super().__init__(direction, channels_last=channels_last)
+        super().__init__(direction, channels_last=channels_last, fixed=fixed)
         if not channels_last:  # narrow types are read channels last
             self.domain = replace(self.domain, dtypes=(DataType.FLOAT32,))
 
@@ -206,10 +202,6 @@ class MatrixConvSolver(TunableVariant):
             config=config,
         )
 
-    def _seen(self, problem: ConvProblem) -> ConvProblem:
-        """The problem as the kernel sees it: a dynamic program is that of problems of any size."""
-        return without_patches(problem) if self.fixed else problem
-
     def _program(
         self,
         problem: ConvProblem,
@@ -236,12 +228,9 @@ class MatrixConvSolver(TunableVariant):
             **({"PARTIAL": True} if splits_sum else {}),
             **Epilogue.of(problem).defines,
         }
-        if self.fixed:
-            macros |= {"FIXED": True, **shape.sizes}
         limit = self._most_registers(problem, shape, tile)
-        return GPU.program(
-            "nvidia_conv", macros, options=() if limit is None else register_limit(target, limit)
-        )
+        options = () if limit is None else register_limit(target, limit)
+        return GPU.program("nvidia_conv", macros, self._compiled_in(shape), options=options)
 
     def _most_registers(
         self, problem: ConvProblem, shape: GpuGeometry, tile: MatrixTile

@@ -8,7 +8,6 @@ from convfind.kit.gpu_tile import ProductTile
 from convfind.kit.launching import Grid
 from convfind.kit.parts import parts_in_rounds, parts_within
 from convfind.kit.throughput import memory_seconds, product_index
-from convfind.kit.variant import TunableVariant
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
@@ -17,8 +16,9 @@ from convfind.solver.defines import DefineValue
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import BufferArg, Memory, Recipe
 from convfind.solver.search_space import Parameter, SearchSpace
-from convfind.types import Algorithm, DataType, Direction
-from convfind_solvers_igemm.gpu.geometry import GpuGeometry, without_patches
+from convfind.types import DataType, Direction
+from convfind_solvers_igemm.gpu.geometry import GpuGeometry
+from convfind_solvers_igemm.gpu.sized import SizedVariant
 from convfind_solvers_igemm.nvidia.fold import Folding
 from convfind_solvers_igemm.nvidia.form import DOMAIN
 from convfind_solvers_igemm.programs import GPU
@@ -51,23 +51,15 @@ _RATES = {
 }
 
 
-class MatrixWeightsSolver(TunableVariant):
+class MatrixWeightsSolver(SizedVariant):
     """w from x and y, channels last."""
 
     prefix = "igemm-nvidia"
     direction = Direction.BACKWARD_WEIGHTS
     channels_last = True
     version = 2
-    algorithm = Algorithm.IMPLICIT_GEMM
     backends = ("opencl", "cuda")
     domain = DOMAIN
-
-    def __init__(self, *, fixed: bool) -> None:
-        """Take the variant, which gives the solver its id; ``fixed``: sizes are compiled in."""
-        self.fixed = fixed
-        self.is_dynamic = not fixed
-        self.form = "fixed" if fixed else ""
-        super().__init__()
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take filters of whole pieces, and channels, too, where there are groups, since sm_80."""
@@ -154,8 +146,8 @@ class MatrixWeightsSolver(TunableVariant):
         )
 
     def _folding(self, problem: ConvProblem) -> Folding:
-        """The problem as the kernel sees it: a dynamic program is that of problems of any size."""
-        return Folding.of(without_patches(problem) if self.fixed else problem)
+        """The folding of the problem as the kernel sees it."""
+        return Folding.of(self._seen(problem))
 
     def _program(
         self, problem: ConvProblem, shape: GpuGeometry, config: Config, is_partial: bool
@@ -167,9 +159,7 @@ class MatrixWeightsSolver(TunableVariant):
             "SPLIT_FLOATS": _is_split(problem),
             "PARTIAL": is_partial,
         }
-        if self.fixed:
-            macros |= {"FIXED": True, **shape.sizes}
-        return GPU.program("nvidia_weights", macros)
+        return GPU.program("nvidia_weights", macros, self._compiled_in(shape))
 
 
 def _is_split(problem: ConvProblem) -> bool:
