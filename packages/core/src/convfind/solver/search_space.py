@@ -28,6 +28,13 @@ class Constraint:
     holds: Callable[[Config], bool]
     why: str = ""
 
+    @classmethod
+    def among(
+        cls, name: str, parameters: tuple[str, ...], holds: Callable[..., bool], why: str = ""
+    ) -> Constraint:
+        """Return a condition on whole numbers of a config, which it gets one after the other."""
+        return cls(name, lambda config: holds(*config.integers(*parameters)), why)
+
 
 @dataclass(frozen=True, slots=True)
 class SearchSpace:

@@ -74,11 +74,9 @@ class LinesConv(OneLaunch):
         """Bands, work-groups and what is on its way to them."""
         bands = _bands(window(problem))
         ring = Constraint("ring", lambda config: _ring(config) <= MOST_FLOATS, "it has to fit")
-        lower = Constraint(
-            "bands",
-            lambda config: (
-                config["rows"] in bands or (config["rows"] == _WHOLE and not config["guarded"])
-            ),
+        lower = Constraint.among(
+            *("bands", ("rows", "guarded")),
+            lambda rows, guarded: rows in bands or (rows == _WHOLE and not guarded),
             "bands are lower than the result, and only they share rows",
         )
         return SearchSpace(

@@ -72,18 +72,12 @@ class PixelsConv(GpuConv):
         """As all, and lanes only for float32."""
         space = super().search_space(problem, target)
         wide = self._can_be_wide(window(problem), problem.dtype)
-        lanes = Constraint(
-            "lanes",
-            lambda config: wide or config.integer("lanes") == 1,
-            "four channels of float32 with weights of their own each",
-        )
+        why = "four channels of float32 with weights of their own each"
+        lanes = Constraint.among("lanes", ("lanes",), lambda lanes: wide or lanes == 1, why)
         taps = math.prod(window(problem).taps)
-        kept = Constraint(
-            "kept",
-            lambda config: (
-                config.integer("lanes") == 1
-                or config.integer("lanes") * config.integer("items") * taps <= _MOST_KEPT
-            ),
+        kept = Constraint.among(
+            *("kept", ("lanes", "items")),
+            lambda lanes, items: lanes == 1 or lanes * items * taps <= _MOST_KEPT,
             "the weights of a work-group have to fit local memory",
         )
         return SearchSpace(space.parameters, (*space.constraints, lanes, kept))
@@ -130,24 +124,14 @@ class PixelsConv(GpuConv):
         )
 
     def _constraints(self, shape: Window) -> tuple[Constraint, ...]:
+        def has_registers(config: Config) -> bool:
+            lanes, rows, columns = config.integers("lanes", "rows", "columns")
+            if is_unrolled(shape, config) and lanes * math.prod(shape.taps) > MOST_WEIGHTS:
+                return False
+            return lanes * rows * columns <= _MOST_RESULTS
+
+        step = shape.stride[1] if shape.is_gradient else 1
         return (
-            Constraint(
-                "columns",
-                lambda config: (
-                    not shape.is_gradient or config.integer("columns") % shape.stride[1] == 0
-                ),
-                "whole strides",
-            ),
-            Constraint(
-                "registers",
-                lambda config: (
-                    config.integer("lanes") * config.integer("rows") * config.integer("columns")
-                    <= _MOST_RESULTS
-                    and (
-                        not is_unrolled(shape, config)
-                        or config.integer("lanes") * math.prod(shape.taps) <= MOST_WEIGHTS
-                    )
-                ),
-                "sums and weights have to fit them",
-            ),
+            Constraint.among("columns", ("columns",), lambda n: n % step == 0, "whole strides"),
+            Constraint("registers", has_registers, "sums and weights have to fit them"),
         )

@@ -51,18 +51,15 @@ class PixelsWeights(GpuWeights):
         """As all, and lanes only for float32."""
         space = super().search_space(problem, target)
         is_wide = _can_be_wide(window(problem), problem.dtype)
-        lanes = Constraint(
-            "lanes",
-            lambda config: is_wide or config.integer("lanes") == 1,
-            "four channels of float32 with few weights of their own each",
-        )
+        why = "four channels of float32 with few weights of their own each"
+        lanes = Constraint.among("lanes", ("lanes",), lambda lanes: is_wide or lanes == 1, why)
         sums = (width := window(problem).taps[1]) * self._chunk(window(problem), target)
-        kept = Constraint(
-            "sums",
-            lambda config: (
-                not self._is_stepped(problem)
-                or config.integer("rows") * config.integer("columns")
-                <= max(_FEW_GRADIENTS, _MOST_KEPT - sums - width - config.integer("columns"))
+        stepped = self._is_stepped(problem)
+        kept = Constraint.among(
+            *("sums", ("rows", "columns")),
+            lambda rows, columns: (
+                not stepped
+                or rows * columns <= max(_FEW_GRADIENTS, _MOST_KEPT - sums - width - columns)
             ),
             "sums, gradients and x have to fit registers together",
         )
@@ -98,16 +95,8 @@ class PixelsWeights(GpuWeights):
         )
 
     def _constraints(self, shape: Window) -> tuple[Constraint, ...]:
-        return (
-            Constraint(
-                "registers",
-                lambda config: (
-                    config.integer("rows") * config.integer("columns") * config.integer("lanes")
-                    <= 64
-                ),
-                "what is multiplied has to fit them",
-            ),
-        )
+        sizes, why = ("rows", "columns", "lanes"), "what is multiplied has to fit them"
+        return (Constraint.among("registers", sizes, lambda *n: math.prod(n) <= 64, why),)
 
 
 def _can_be_wide(shape: Window, dtype: DataType) -> bool:

@@ -88,19 +88,16 @@ class PlanesConv(GpuConv):
         )
 
     def _constraints(self, shape: Window) -> tuple[Constraint, ...]:
+        weights = shape.taps[0] * slots_of(shape)[0]
+
+        def has_registers(config: Config) -> bool:
+            rows, results = config.integers("rows", "results")
+            if is_unrolled(shape, config) and results * weights > MOST_WEIGHTS:
+                return False
+            return rows * results <= 64
+
         return (
-            Constraint(
-                "registers",
-                lambda config: (
-                    config.integer("rows") * config.integer("results") <= 64
-                    and (
-                        not is_unrolled(shape, config)
-                        or config.integer("results") * shape.taps[0] * slots_of(shape)[0]
-                        <= MOST_WEIGHTS
-                    )
-                ),
-                "sums and weights have to fit them",
-            ),
+            Constraint("registers", has_registers, "sums and weights have to fit them"),
             Constraint(
                 "tile",
                 lambda config: planes_tile(shape, config) is not None,

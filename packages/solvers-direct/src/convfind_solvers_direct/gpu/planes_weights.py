@@ -78,17 +78,15 @@ class PlanesWeights(GpuWeights):
 
     def _constraints(self, shape: Window) -> tuple[Constraint, ...]:
         return (
-            Constraint(
-                "tile",
-                lambda config: (
-                    _band(shape, config.integer("rows"), config.integer("tile_floats")) is not None
-                    and shape.taps[1] * config.integer("items") <= config.integer("tile_floats")
+            Constraint.among(
+                *("tile", ("rows", "items", "tile_floats")),
+                lambda rows, items, room: (
+                    _band(shape, rows, room) is not None and shape.taps[1] * items <= room
                 ),
                 "what the rows of an item take has to fit local memory",
             ),
-            Constraint(
-                "pairs",
-                lambda config: config.integer("items") >= shape.channels * shape.filters,
+            Constraint.among(
+                *("pairs", ("items",), lambda items: items >= shape.channels * shape.filters),
                 "an item or more for each channel of the weights",
             ),
         )

@@ -83,25 +83,21 @@ class WideWeights(GpuWeights):
         return (Parameter("results", (1, 2, 4), "channels of y of an item"),)
 
     def _constraints(self, shape: Window) -> tuple[Constraint, ...]:
+        taps = math.prod(shape.taps)
         return (
-            Constraint(
-                "results",
-                lambda config: shape.filters % config.integer("results") == 0,
+            Constraint.among(
+                *("results", ("results",), lambda results: shape.filters % results == 0),
                 "a divisor of a group's",
             ),
-            Constraint(
-                "pairs",
-                lambda config: (
-                    shape.channels * shape.filters // config.integer("results")
-                    <= config.integer("items")
-                ),
+            Constraint.among(
+                *("pairs", ("results", "items")),
+                lambda results, items: shape.channels * shape.filters // results <= items,
                 "an item for each",
             ),
-            Constraint(
-                "registers",
-                lambda config: (
-                    config.integer("results") * math.prod(shape.taps) <= MOST_WEIGHTS
-                    and 4 * config.integer("rows") * config.integer("results") <= _MOST_VALUES
+            Constraint.among(
+                *("registers", ("results", "rows")),
+                lambda results, rows: (
+                    results * taps <= MOST_WEIGHTS and 4 * rows * results <= _MOST_VALUES
                 ),
                 "sums and values of y have to fit them",
             ),

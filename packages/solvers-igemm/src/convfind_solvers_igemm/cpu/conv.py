@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
 from convfind.device.target import Target
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.launching import Grid
-from convfind.kit.register_tile import PRODUCT
+from convfind.kit.register_tile import PRODUCT, RegisterTile
 from convfind.kit.throughput import cpu_index, fill
 from convfind.problem import ConvProblem
 from convfind.solver.defines import Defines, make_defines
@@ -45,6 +44,9 @@ _LAST_COSTS = Costs(source=30.0, result=10.0, gathered=30.0)
 class CpuProduct(CpuSolver):
     """The directions in which weights are one operand, packed into panels."""
 
+    _kernel: ClassVar[str]  # the name of the file; the kernel's own starts with igemm
+    #: The register tile.
+    _tile: ClassVar[RegisterTile] = PRODUCT
     #: Weights are packed before the run, once where they are constant; else by each work-item.
     packs_ahead: bool = True
     #: Floats of the weights that stay in a cache while others change.
@@ -120,14 +122,9 @@ class CpuProduct(CpuSolver):
         """The convolution that the kernels see."""
         return geometry(problem)
 
-    @property
-    @abstractmethod
-    def _kernel(self) -> str:
-        """Name of the kernel file; the kernel's own starts with igemm."""
-
     def _defines(self, shape: CpuGeometry, target: Target) -> Defines:
         """The program's macros."""
-        rows, vectors = PRODUCT.of(target)
+        rows, vectors = self._tile.of(target)
         return make_defines(
             MR=rows,
             VECTORS=vectors,
@@ -160,13 +157,14 @@ class CpuProduct(CpuSolver):
         """Positions that the kernel counts as one."""
         return 1
 
-    @abstractmethod
     def _panel_width(self, target: Target) -> int:
-        """Filters of a panel of weights."""
+        """Filters of a panel of weights: those of the vectors of a register tile."""
+        return self._tile.of(target)[1] * VECTOR
 
-    @abstractmethod
     def _units(self, target: Target) -> tuple[int, int]:
-        """Positions and filters that a register tile takes."""
+        """Positions and filters that a register tile takes, of which one are vectors."""
+        rows, vectors = self._tile.of(target)
+        return rows, vectors * VECTOR
 
 
 class ChannelsFirst(CpuProduct):
@@ -190,10 +188,10 @@ class ChannelsFirst(CpuProduct):
         return 2 if shape.is_gradient and joins else 1
 
     def _panel_width(self, target: Target) -> int:
-        return PRODUCT.of(target)[0]
+        return self._tile.of(target)[0]
 
     def _units(self, target: Target) -> tuple[int, int]:
-        rows, vectors = PRODUCT.of(target)
+        rows, vectors = self._tile.of(target)
         return vectors * VECTOR, rows
 
 
@@ -211,13 +209,6 @@ class ChannelsLast(CpuProduct):
 
     def _joined(self, shape: CpuGeometry) -> int:
         return shape.phases if _fills(shape) else 1
-
-    def _panel_width(self, target: Target) -> int:
-        return PRODUCT.of(target)[1] * VECTOR
-
-    def _units(self, target: Target) -> tuple[int, int]:
-        rows, vectors = PRODUCT.of(target)
-        return rows, vectors * VECTOR
 
 
 class ChannelsLastInline(ChannelsLast):

@@ -38,6 +38,7 @@ class CpuRows(CpuProduct):
 
     form = "rows"
     _kernel = "cpu_rows"
+    _tile = BROADCAST
 
     def __init__(self, direction: Direction, *, channels_last: bool) -> None:
         self._costs = _LAST_COSTS if channels_last else _FIRST_COSTS
@@ -56,9 +57,9 @@ class CpuRows(CpuProduct):
         return APPLICABLE
 
     def _share(self, shape: CpuGeometry, target: Target) -> float:
-        rows, vectors = BROADCAST.of(target)
+        rows, filters = self._units(target)
         along = -(-shape.out[2] // (shape.stride[2] if shape.is_gradient else 1))
-        return _BEST_SHARE * fill(along, rows) * fill(shape.filters, vectors * VECTOR)
+        return _BEST_SHARE * fill(along, rows) * fill(shape.filters, filters)
 
     def _defines(self, shape: CpuGeometry, target: Target) -> Defines:
         rows, vectors = BROADCAST.of(target)
@@ -74,8 +75,7 @@ class CpuRows(CpuProduct):
         )
 
     def _product(self, shape: CpuGeometry, target: Target) -> Product:
-        rows, vectors = BROADCAST.of(target)
-        unit = vectors * VECTOR
+        rows, unit = self._units(target)
         steps = shape.stride if shape.is_gradient else (1, 1, 1)
         depth, height, width = (
             -(-size // step) for size, step in zip(shape.out, steps, strict=True)
@@ -91,13 +91,6 @@ class CpuRows(CpuProduct):
 
     def _counted_in(self, product: Product) -> int:
         return product.position_unit
-
-    def _panel_width(self, target: Target) -> int:
-        return BROADCAST.of(target)[1] * VECTOR
-
-    def _units(self, target: Target) -> tuple[int, int]:
-        rows, vectors = BROADCAST.of(target)
-        return rows, vectors * VECTOR
 
     def _geometry(self, problem: ConvProblem) -> CpuGeometry:
         """The stride along w is a part of the program, even where there is one position."""
