@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 
 from convfind.device.target import Target
-from convfind.kit.launching import Grid, Kernels
-from convfind.problem import ConvProblem
-from convfind.problem.traits import Trait
-from convfind.reasons import Reason
-from convfind.solver import Domain, TunableSolver
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.solver.config import Config
-from convfind.solver.domain import CPUS
+from convfind.kit.blocks import Grid, Kernels
+from convfind.problem import ConvProblem, Trait
+from convfind.solver import (
+    APPLICABLE,
+    CPUS,
+    Applicability,
+    Config,
+    Domain,
+    Reason,
+    Rejected,
+    TunableSolver,
+)
 from convfind.solver.kernel_spec import KernelLanguage
 from convfind.solver.recipe import Memory, Recipe
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace

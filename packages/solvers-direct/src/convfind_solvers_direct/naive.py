@@ -9,15 +9,9 @@ import math
 
 from convfind.device.target import DeviceKind, Target
 from convfind.errors import SettingsError
-from convfind.kit.epilogue import Epilogue
-from convfind.kit.launching import Grid, work_group
-from convfind.kit.sizes import ceil_div, in_3d
-from convfind.kit.throughput import cpu_index
+from convfind.kit.blocks import Epilogue, Grid, ceil_div, cpu_index, in_3d, work_group
 from convfind.problem import ConvProblem
-from convfind.reasons import Reason
-from convfind.solver import Domain, Solver
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.solver.config import Config
+from convfind.solver import APPLICABLE, Applicability, Config, Domain, Reason, Rejected, Solver
 from convfind.solver.recipe import Argument, Memory, Recipe, i32, i64
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_direct.programs import GPU

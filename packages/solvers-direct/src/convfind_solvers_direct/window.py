@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from convfind.problem import ConvProblem
-from convfind.reasons import Reason
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver import APPLICABLE, Applicability, Reason, Rejected
 from convfind.solver.recipe import Memory
 from convfind.types import Direction
 

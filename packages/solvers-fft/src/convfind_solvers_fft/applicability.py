@@ -5,11 +5,8 @@ from __future__ import annotations
 from math import prod
 
 from convfind.kit.plane_geometry import plane_geometry
-from convfind.problem import ConvProblem
-from convfind.problem.traits import EPILOGUE_TRAITS, FIRST_TRAITS, Trait
-from convfind.reasons import Reason
-from convfind.solver import Domain
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.problem import EPILOGUE_TRAITS, FIRST_TRAITS, ConvProblem, Trait
+from convfind.solver import APPLICABLE, Applicability, Domain, Reason, Rejected
 from convfind.types import DataType
 from convfind_solvers_fft.geometry import LEAST_STEP
 

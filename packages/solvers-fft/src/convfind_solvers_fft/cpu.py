@@ -10,12 +10,9 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from convfind.device.target import Target
-from convfind.kit.throughput import cpu_index
+from convfind.kit.blocks import cpu_index
 from convfind.problem import ConvProblem
-from convfind.reasons import Reason
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.solver.config import Config, ConfigValue
-from convfind.solver.domain import CPUS
+from convfind.solver import APPLICABLE, CPUS, Applicability, Config, ConfigValue, Reason, Rejected
 from convfind.solver.search_space import Parameter, SearchSpace
 from convfind_solvers_fft.applicability import DOMAIN, largest_number
 from convfind_solvers_fft.codegen import SIZES

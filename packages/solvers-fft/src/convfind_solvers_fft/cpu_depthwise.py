@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import Epilogue
-from convfind.kit.launching import Grid
+from convfind.kit.blocks import Epilogue, Grid, round_up
 from convfind.kit.plane_geometry import plane_geometry
-from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
-from convfind.solver.applicability import Applicability
-from convfind.solver.config import Config
+from convfind.solver import Applicability, Config
 from convfind.solver.recipe import Memory, Recipe, i64
 from convfind_solvers_fft.applicability import judge_depthwise
 from convfind_solvers_fft.cpu import VECTOR, CpuSolver, transform_operations

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import Epilogue
-from convfind.kit.launching import Grid
-from convfind.kit.parts import even_parts, parts_within
+from convfind.kit.blocks import Epilogue, Grid, even_parts, parts_within
 from convfind.kit.plane_geometry import plane_geometry
 from convfind.problem import ConvProblem
-from convfind.solver.config import Config
+from convfind.solver import Config
 from convfind.solver.recipe import Memory, Recipe, i64
 from convfind_solvers_fft.cpu import VECTOR
 from convfind_solvers_fft.cpu_depthwise import ITEMS_PER_CORE, CpuDepthwise, spectra_bytes

@@ -7,15 +7,10 @@ from types import MappingProxyType
 from typing import ClassVar, Self
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import Epilogue
-from convfind.kit.launching import Grid
-from convfind.kit.parts import even_length
+from convfind.kit.blocks import COMPLEX, Epilogue, Grid, even_length, round_up
 from convfind.kit.plane_geometry import PlaneGeometry, plane_geometry
-from convfind.kit.register_tile import COMPLEX
-from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
-from convfind.solver.applicability import Applicability
-from convfind.solver.config import Config
+from convfind.solver import Applicability, Config
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Launch, Memory, i64
 from convfind.solver.search_space import Parameter

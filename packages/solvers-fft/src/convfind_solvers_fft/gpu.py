@@ -8,12 +8,10 @@ from dataclasses import replace
 from typing import ClassVar
 
 from convfind.device.target import Target
+from convfind.kit.blocks import memory_seconds, peak_seconds
 from convfind.kit.plane_geometry import plane_geometry
-from convfind.kit.throughput import memory_seconds, peak_seconds
 from convfind.problem import ConvProblem
-from convfind.reasons import Reason
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.solver.domain import GPUS
+from convfind.solver import APPLICABLE, GPUS, Applicability, Reason, Rejected
 from convfind.types import Direction
 from convfind_solvers_fft.applicability import DOMAIN, largest_number
 from convfind_solvers_fft.geometry import Tiling, useful_tilings

@@ -6,13 +6,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import NO_EPILOGUE, Epilogue
-from convfind.kit.launching import Grid
-from convfind.kit.parts import pieces
-from convfind.kit.sizes import round_up
+from convfind.kit.blocks import NO_EPILOGUE, Epilogue, Grid, pieces, round_up
 from convfind.problem import ConvProblem
-from convfind.solver.applicability import Applicability
-from convfind.solver.config import Config
+from convfind.solver import Applicability, Config
 from convfind.solver.recipe import (
     Argument,
     BufferArg,

@@ -7,12 +7,9 @@ from math import log2
 from types import MappingProxyType
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import NO_EPILOGUE, Epilogue
-from convfind.kit.launching import Grid
-from convfind.kit.sizes import round_up
+from convfind.kit.blocks import NO_EPILOGUE, Epilogue, Grid, round_up
 from convfind.problem import ConvProblem
-from convfind.solver.applicability import Applicability
-from convfind.solver.config import Config
+from convfind.solver import Applicability, Config
 from convfind.solver.recipe import Argument, BufferArg, Launch, Memory, Recipe, i32
 from convfind.solver.search_space import Parameter, SearchSpace
 from convfind_solvers_fft.applicability import judge_depthwise

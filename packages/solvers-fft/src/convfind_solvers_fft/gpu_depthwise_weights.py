@@ -5,10 +5,9 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import Epilogue
-from convfind.kit.parts import even_parts, parts_within
+from convfind.kit.blocks import Epilogue, even_parts, parts_within
 from convfind.problem import ConvProblem
-from convfind.solver.config import Config
+from convfind.solver import Config
 from convfind.solver.recipe import BufferArg, Memory, Recipe, i32
 from convfind_solvers_fft.geometry import tiling_of
 from convfind_solvers_fft.gpu_depthwise import GpuDepthwise, spectra_bytes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import log2, sqrt
 
-from convfind.kit.variant import TunableVariant
+from convfind.kit.blocks import TunableVariant
 from convfind.problem import ConvProblem
 from convfind.types import Algorithm
 from convfind_solvers_fft.codegen import SIZES

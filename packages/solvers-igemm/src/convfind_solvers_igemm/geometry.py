@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
 
-from convfind.kit.sizes import Axes, in_3d
+from convfind.kit.blocks import Axes, in_3d
 from convfind.problem import ConvProblem
 from convfind.solver.recipe import Memory
 from convfind.types import Direction

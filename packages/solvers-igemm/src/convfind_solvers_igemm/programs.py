@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from convfind.kit.launching import Kernels
+from convfind.kit.blocks import Kernels
 from convfind.solver.kernel_spec import KernelLanguage
 
 #: For CPUs, with the vectors and work-groups of OpenCL.

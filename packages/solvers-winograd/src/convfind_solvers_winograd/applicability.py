@@ -6,11 +6,8 @@ from functools import cache
 from math import sqrt
 
 from convfind.checking.accuracy import ROUNDING_SPREAD, SCALING_ROUNDINGS
-from convfind.problem import ConvProblem
-from convfind.problem.traits import EPILOGUE_TRAITS, FIRST_TRAITS, Trait
-from convfind.reasons import Reason
-from convfind.solver import Domain
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.problem import EPILOGUE_TRAITS, FIRST_TRAITS, ConvProblem, Trait
+from convfind.solver import APPLICABLE, Applicability, Domain, Reason, Rejected
 from convfind.types import AccuracyClass, DataType, Direction
 from convfind_solvers_winograd.cook_toom import Transform
 

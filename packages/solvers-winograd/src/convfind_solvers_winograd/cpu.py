@@ -7,18 +7,12 @@ from dataclasses import replace
 from math import prod
 
 from convfind.device.target import Target
+from convfind.kit.blocks import TunableVariant, cpu_index, round_up
 from convfind.kit.pixel_pitch import has_only_pitch, result_pitch
 from convfind.kit.plane_geometry import Axes, PlaneGeometry
-from convfind.kit.sizes import round_up
-from convfind.kit.throughput import cpu_index
-from convfind.kit.variant import TunableVariant
-from convfind.problem import ConvProblem
-from convfind.problem.traits import Trait
-from convfind.reasons import Reason
-from convfind.solver.applicability import Applicability, Rejected
-from convfind.solver.config import Config
+from convfind.problem import ConvProblem, Trait
+from convfind.solver import CPUS, Applicability, Config, Reason, Rejected
 from convfind.solver.defines import DefineValue
-from convfind.solver.domain import CPUS
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import ScalarArg, i32
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import Epilogue
-from convfind.kit.launching import Grid
+from convfind.kit.blocks import TRANSFORMED, Epilogue, Grid, round_up
 from convfind.kit.pixel_pitch import without_gaps
-from convfind.kit.register_tile import TRANSFORMED
-from convfind.kit.sizes import round_up
 from convfind.problem import ConvProblem
-from convfind.solver.config import Config
+from convfind.solver import Config
 from convfind.solver.recipe import Memory, Recipe, align, i32
 from convfind.solver.search_space import Parameter
 from convfind.types import DataType, Direction

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import Epilogue
-from convfind.kit.launching import Grid
+from convfind.kit.blocks import Epilogue, Grid, has_many_registers
 from convfind.kit.pixel_pitch import without_gaps
 from convfind.kit.plane_geometry import PlaneGeometry
-from convfind.kit.register_tile import has_many_registers
-from convfind.problem import ConvProblem
-from convfind.problem.traits import Trait
-from convfind.reasons import Reason
-from convfind.solver.applicability import Applicability, Rejected
-from convfind.solver.config import Config
+from convfind.problem import ConvProblem, Trait
+from convfind.solver import Applicability, Config, Reason, Rejected
 from convfind.solver.recipe import Memory, Recipe
 from convfind.solver.search_space import Parameter
 from convfind.types import Direction

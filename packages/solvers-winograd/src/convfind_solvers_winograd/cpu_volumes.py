@@ -5,14 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import Epilogue
-from convfind.kit.launching import Grid
-from convfind.kit.register_tile import TRANSFORMED
-from convfind.kit.sizes import round_up
+from convfind.kit.blocks import TRANSFORMED, Epilogue, Grid, round_up
 from convfind.problem import ConvProblem
-from convfind.reasons import Reason
-from convfind.solver.applicability import Applicability, Rejected
-from convfind.solver.config import Config
+from convfind.solver import Applicability, Config, Reason, Rejected
 from convfind.solver.recipe import Memory, Recipe
 from convfind.solver.search_space import Parameter
 from convfind.types import Direction

@@ -5,13 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import NO_EPILOGUE, Epilogue
-from convfind.kit.launching import Grid
-from convfind.kit.parts import parts_within
-from convfind.kit.register_tile import OUTER
-from convfind.kit.sizes import round_up
+from convfind.kit.blocks import NO_EPILOGUE, OUTER, Epilogue, Grid, parts_within, round_up
 from convfind.problem import ConvProblem
-from convfind.solver.config import Config
+from convfind.solver import Config
 from convfind.solver.recipe import Memory, Recipe, i64
 from convfind.solver.search_space import Parameter
 from convfind.types import Direction

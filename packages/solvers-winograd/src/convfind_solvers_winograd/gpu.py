@@ -8,15 +8,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from convfind.device.target import Target
-from convfind.kit.launching import Grid
-from convfind.kit.parts import even_length
-from convfind.kit.throughput import memory_seconds, peak_seconds
-from convfind.problem import ConvProblem
-from convfind.problem.traits import Trait
-from convfind.reasons import Reason
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.kit.blocks import Grid, even_length, memory_seconds, peak_seconds
+from convfind.problem import ConvProblem, Trait
+from convfind.solver import APPLICABLE, GPUS, Applicability, Reason, Rejected
 from convfind.solver.defines import DefineValue
-from convfind.solver.domain import GPUS
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import BufferArg, Memory, align
 from convfind.solver.search_space import Parameter

@@ -5,13 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import Epilogue
-from convfind.kit.parts import pieces
-from convfind.kit.throughput import memory_seconds
-from convfind.kit.variant import TunableVariant
+from convfind.kit.blocks import Epilogue, TunableVariant, memory_seconds, pieces
 from convfind.problem import ConvProblem
-from convfind.solver.config import Config
-from convfind.solver.domain import GPUS
+from convfind.solver import GPUS, Config
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align
 from convfind.solver.search_space import SearchSpace

@@ -5,15 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import Epilogue
-from convfind.kit.gpu_tile import ConfigTile
-from convfind.kit.launching import Grid
-from convfind.kit.sizes import round_up
-from convfind.kit.variant import TunableVariant
+from convfind.kit.blocks import ConfigTile, Epilogue, Grid, TunableVariant, round_up
 from convfind.problem import ConvProblem
-from convfind.reasons import Reason
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.solver.config import Config
+from convfind.solver import APPLICABLE, Applicability, Config, Reason, Rejected
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Memory, Recipe
 from convfind.solver.search_space import SearchSpace

@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import Epilogue
-from convfind.kit.launching import Grid
-from convfind.kit.variant import PlainVariant
+from convfind.kit.blocks import Epilogue, Grid, PlainVariant
 from convfind.problem import ConvProblem
-from convfind.reasons import Reason
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver import APPLICABLE, Applicability, Reason, Rejected
 from convfind.solver.recipe import Memory, Recipe
 from convfind_solvers_winograd.geometry import geometry
 from convfind_solvers_winograd.gpu import OneLaunchSolver, index

@@ -7,13 +7,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import Epilogue
-from convfind.kit.launching import Grid
-from convfind.kit.register_limit import register_limit
-from convfind.kit.variant import PlainVariant
+from convfind.kit.blocks import Epilogue, Grid, PlainVariant, register_limit
 from convfind.problem import ConvProblem
-from convfind.reasons import Reason
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver import APPLICABLE, Applicability, Reason, Rejected
 from convfind.solver.recipe import Fill, Memory, Recipe
 from convfind_solvers_winograd.gpu import OneLaunchSolver, index, regions
 from convfind_solvers_winograd.gpu_sizes import ConvSizes, filter_launch

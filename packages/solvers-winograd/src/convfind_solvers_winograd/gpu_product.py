@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from convfind.device.target import Target
-from convfind.kit.gpu_tile import GpuTile, TileRate, declarable_memory
-from convfind.kit.launching import Grid
-from convfind.kit.sizes import round_up
+from convfind.kit.blocks import GpuTile, Grid, TileRate, declarable_memory, round_up
 from convfind.problem import ConvProblem
 from convfind.solver.defines import DefineValue
 from convfind.solver.recipe import BufferArg, Launch, ScalarArg, i64

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from math import prod
 
-from convfind.kit.launching import Grid
+from convfind.kit.blocks import Grid, round_up
 from convfind.kit.plane_geometry import PlaneGeometry
-from convfind.kit.sizes import round_up
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Launch, Memory, i64
 from convfind_solvers_winograd.cook_toom import Transform

@@ -7,14 +7,9 @@ from functools import cached_property
 from math import prod
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import Epilogue
-from convfind.kit.launching import Grid
-from convfind.kit.parts import pieces
-from convfind.kit.sizes import round_up
-from convfind.kit.throughput import memory_seconds
-from convfind.kit.variant import TunableVariant
+from convfind.kit.blocks import Epilogue, Grid, TunableVariant, memory_seconds, pieces, round_up
 from convfind.problem import ConvProblem
-from convfind.solver.config import Config
+from convfind.solver import Config
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Argument, BufferArg, Launch, Memory, Recipe, align, i32
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from convfind.device.target import Target
-from convfind.kit.launching import Grid
+from convfind.kit.blocks import Grid
 from convfind.problem import ConvProblem
 from convfind.solver.defines import DefineValue
 from convfind.solver.recipe import BufferArg, Launch, ScalarArg, i32

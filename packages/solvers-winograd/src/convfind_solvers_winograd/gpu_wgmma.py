@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from convfind.device.target import Target
-from convfind.kit.launching import Grid
-from convfind.kit.sizes import round_up
+from convfind.kit.blocks import Grid, round_up
 from convfind.problem import ConvProblem
 from convfind.solver.defines import DefineValue
 from convfind.solver.recipe import BufferArg, Launch, Memory, i64

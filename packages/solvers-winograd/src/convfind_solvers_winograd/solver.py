@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from convfind.kit.variant import Variant
+from convfind.kit.blocks import Variant
 from convfind.problem import ConvProblem
 from convfind.types import Algorithm, Direction
 from convfind_solvers_winograd.applicability import error_bound, error_reach

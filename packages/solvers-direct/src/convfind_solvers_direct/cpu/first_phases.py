@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import Epilogue
-from convfind.kit.launching import Grid
-from convfind.kit.parts import even_parts
-from convfind.kit.register_tile import has_many_registers
+from convfind.kit.blocks import Epilogue, Grid, even_parts, has_many_registers
 from convfind.problem import ConvProblem
 from convfind.solver.recipe import Memory, Recipe
 from convfind.types import Direction

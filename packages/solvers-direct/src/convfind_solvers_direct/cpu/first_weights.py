@@ -5,15 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import Epilogue
-from convfind.kit.launching import Grid
-from convfind.kit.parts import even_parts, parts_within
-from convfind.kit.register_tile import has_many_registers
-from convfind.kit.throughput import fill
-from convfind.problem import ConvProblem
-from convfind.problem.traits import Trait
-from convfind.reasons import Reason
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.kit.blocks import Epilogue, Grid, even_parts, fill, has_many_registers, parts_within
+from convfind.problem import ConvProblem, Trait
+from convfind.solver import APPLICABLE, Applicability, Reason, Rejected
 from convfind.solver.recipe import Memory, Recipe
 from convfind.types import Direction
 from convfind_solvers_direct.cpu.first import judge_first

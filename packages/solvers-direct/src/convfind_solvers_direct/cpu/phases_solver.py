@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from convfind.device.target import Target
-from convfind.kit.throughput import fill
-from convfind.problem import ConvProblem
-from convfind.problem.traits import Trait
-from convfind.reasons import Reason
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.kit.blocks import fill
+from convfind.problem import ConvProblem, Trait
+from convfind.solver import APPLICABLE, Applicability, Reason, Rejected
 from convfind.types import Algorithm
 from convfind_solvers_direct.cpu.first import judge_first
 from convfind_solvers_direct.cpu.phases import BLOCK, POINTS, PRODUCT_SHARE, Phases

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from convfind.device.target import Target
-from convfind.kit.throughput import cpu_index
-from convfind.kit.variant import PlainVariant
-from convfind.problem import ConvProblem
-from convfind.problem.traits import EPILOGUE_TRAITS, FIRST_TRAITS, Trait
-from convfind.solver import Domain
+from convfind.kit.blocks import PlainVariant, cpu_index
+from convfind.problem import EPILOGUE_TRAITS, FIRST_TRAITS, ConvProblem, Trait
+from convfind.solver import CPUS, Domain
 from convfind.solver.defines import DefineValue
-from convfind.solver.domain import CPUS
 from convfind.solver.kernel_spec import Program
 from convfind.types import Algorithm, DataType
 from convfind_solvers_direct.programs import CPU

@@ -6,13 +6,9 @@ import math
 from abc import abstractmethod
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import Epilogue
-from convfind.kit.launching import Grid
-from convfind.kit.parts import even_parts, parts_within
-from convfind.kit.register_tile import has_many_registers
+from convfind.kit.blocks import Epilogue, Grid, even_parts, has_many_registers, parts_within
 from convfind.problem import ConvProblem
-from convfind.reasons import Reason
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver import APPLICABLE, Applicability, Reason, Rejected
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Memory, Recipe, ScalarArg, i32, i64
 from convfind.types import Direction

@@ -6,9 +6,7 @@ import math
 
 from convfind.device.target import Target
 from convfind.problem import ConvProblem
-from convfind.reasons import Reason
-from convfind.solver.applicability import Applicability, Rejected
-from convfind.solver.config import Config
+from convfind.solver import Applicability, Config, Reason, Rejected
 from convfind.solver.search_space import Parameter
 from convfind_solvers_direct.gpu.chain import ChainConv, Share, floats_of, planes_of
 from convfind_solvers_direct.gpu.conv import PLAIN_FLOAT32

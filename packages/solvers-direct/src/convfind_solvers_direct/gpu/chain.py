@@ -11,12 +11,9 @@ from itertools import product
 from typing import ClassVar
 
 from convfind.device.target import Target
-from convfind.kit.register_limit import UNIT_REGISTERS
-from convfind.problem import ConvProblem
-from convfind.problem.traits import Trait
-from convfind.reasons import Reason
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.solver.config import Config
+from convfind.kit.blocks import UNIT_REGISTERS
+from convfind.problem import ConvProblem, Trait
+from convfind.solver import APPLICABLE, Applicability, Config, Reason, Rejected
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import DataType
 from convfind_solvers_direct.gpu.conv import GpuDirect, OneLaunch, Work

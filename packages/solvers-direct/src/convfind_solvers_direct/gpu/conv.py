@@ -9,19 +9,17 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import Epilogue
-from convfind.kit.launching import Grid
-from convfind.kit.register_limit import register_limit
-from convfind.kit.throughput import memory_seconds, peak_seconds
-from convfind.kit.variant import TunableVariant
-from convfind.problem import ConvProblem
-from convfind.problem.traits import EPILOGUE_TRAITS, FIRST_TRAITS, Trait
-from convfind.reasons import Reason
-from convfind.solver import Domain
-from convfind.solver.applicability import Applicability, Rejected
-from convfind.solver.config import Config
+from convfind.kit.blocks import (
+    Epilogue,
+    Grid,
+    TunableVariant,
+    memory_seconds,
+    peak_seconds,
+    register_limit,
+)
+from convfind.problem import EPILOGUE_TRAITS, FIRST_TRAITS, ConvProblem, Trait
+from convfind.solver import GPUS, Applicability, Config, Domain, Reason, Rejected
 from convfind.solver.defines import DefineValue
-from convfind.solver.domain import GPUS
 from convfind.solver.recipe import Memory, Recipe, ScalarArg
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import Algorithm, DataType

@@ -8,15 +8,19 @@ from functools import lru_cache
 from itertools import product
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import Epilogue
-from convfind.kit.launching import Grid
-from convfind.kit.parts import bytes_of_parts
-from convfind.kit.register_limit import ALL_REGISTERS, UNIT_REGISTERS, register_limit
-from convfind.kit.throughput import gpu_index, memory_seconds, peak_seconds
+from convfind.kit.blocks import (
+    ALL_REGISTERS,
+    UNIT_REGISTERS,
+    Epilogue,
+    Grid,
+    bytes_of_parts,
+    gpu_index,
+    memory_seconds,
+    peak_seconds,
+    register_limit,
+)
 from convfind.problem import ConvProblem
-from convfind.reasons import Reason
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.solver.config import Config
+from convfind.solver import APPLICABLE, Applicability, Config, Reason, Rejected
 from convfind.solver.recipe import Memory, Recipe
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import DataType, Direction

@@ -5,16 +5,20 @@ from __future__ import annotations
 import math
 
 from convfind.device.target import Target
-from convfind.kit.device_room import has_room
-from convfind.kit.epilogue import Epilogue
-from convfind.kit.launching import Grid
-from convfind.kit.parts import bytes_of_parts, even_parts, part_bytes, parts_within
-from convfind.kit.throughput import gpu_index, memory_seconds, peak_seconds
-from convfind.problem import ConvProblem
-from convfind.problem.traits import Trait
-from convfind.reasons import Reason
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.solver.config import Config
+from convfind.kit.blocks import (
+    Epilogue,
+    Grid,
+    bytes_of_parts,
+    even_parts,
+    gpu_index,
+    has_room,
+    memory_seconds,
+    part_bytes,
+    parts_within,
+    peak_seconds,
+)
+from convfind.problem import ConvProblem, Trait
+from convfind.solver import APPLICABLE, Applicability, Config, Reason, Rejected
 from convfind.solver.recipe import Memory, Recipe
 from convfind.solver.search_space import Constraint, SearchSpace
 from convfind_solvers_direct.gpu.conv import PLAIN_FLOAT32, TILE_FITS, GpuSolver

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import product
 
-from convfind.solver.config import Config
+from convfind.solver import Config
 from convfind.solver.search_space import Parameter
 from convfind_solvers_direct.gpu.wide import zeros_before
 from convfind_solvers_direct.window import Window

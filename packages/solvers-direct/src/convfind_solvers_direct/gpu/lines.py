@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 
 from convfind.device.target import Target
-from convfind.kit.device_room import has_room
+from convfind.kit.blocks import has_room
 from convfind.problem import ConvProblem
-from convfind.reasons import Reason
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.solver.config import Config
+from convfind.solver import APPLICABLE, Applicability, Config, Reason, Rejected
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind_solvers_direct.gpu.conv import (
     PLAIN_FLOAT32,

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 
 from convfind.device.target import Target
-from convfind.kit.sizes import round_up
+from convfind.kit.blocks import round_up
 from convfind.problem import ConvProblem
-from convfind.reasons import Reason
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.solver.config import Config
+from convfind.solver import APPLICABLE, Applicability, Config, Reason, Rejected
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import DataType
 from convfind_solvers_direct.gpu.conv import (

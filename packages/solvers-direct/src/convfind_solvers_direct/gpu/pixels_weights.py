@@ -6,9 +6,7 @@ import math
 
 from convfind.device.target import Target
 from convfind.problem import ConvProblem
-from convfind.reasons import Reason
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.solver.config import Config, ConfigValue
+from convfind.solver import APPLICABLE, Applicability, Config, ConfigValue, Reason, Rejected
 from convfind.solver.defines import DefineValue
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import DataType

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from convfind.solver.config import Config
+from convfind.solver import Config
 from convfind_solvers_direct.window import Window
 
 #: Positions of a tile that the kernels' divisions are exact for.

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import Epilogue, channel_of_place
-from convfind.kit.launching import Grid
-from convfind.kit.parts import even_parts, part_bytes, parts_within
+from convfind.kit.blocks import (
+    Epilogue,
+    Grid,
+    channel_of_place,
+    even_parts,
+    part_bytes,
+    parts_within,
+)
 from convfind.problem import ConvProblem
-from convfind.solver.config import Config
+from convfind.solver import Config
 from convfind.solver.recipe import Launch, Memory, i64
 from convfind_solvers_direct.programs import GPU
 

@@ -8,12 +8,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import Epilogue
-from convfind.kit.launching import Grid
-from convfind.kit.parts import part_bytes
-from convfind.kit.register_limit import register_limit
+from convfind.kit.blocks import Epilogue, Grid, part_bytes, register_limit
 from convfind.problem import ConvProblem
-from convfind.solver.config import Config, ConfigValue
+from convfind.solver import Config, ConfigValue
 from convfind.solver.defines import DefineValue
 from convfind.solver.recipe import Memory, Recipe, ScalarArg
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace

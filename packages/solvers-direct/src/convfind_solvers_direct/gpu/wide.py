@@ -8,9 +8,7 @@ from functools import partial
 
 from convfind.device.target import Target
 from convfind.problem import ConvProblem
-from convfind.reasons import Reason
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.solver.config import Config
+from convfind.solver import APPLICABLE, Applicability, Config, Reason, Rejected
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind_solvers_direct.gpu.conv import (
     MOST_WEIGHTS,

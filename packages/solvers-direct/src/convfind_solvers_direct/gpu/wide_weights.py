@@ -6,11 +6,9 @@ import math
 from typing import ClassVar
 
 from convfind.device.target import Target
-from convfind.kit.device_room import has_room
+from convfind.kit.blocks import has_room
 from convfind.problem import ConvProblem
-from convfind.reasons import Reason
-from convfind.solver.applicability import Applicability, Rejected
-from convfind.solver.config import Config, ConfigValue
+from convfind.solver import Applicability, Config, ConfigValue, Reason, Rejected
 from convfind.solver.defines import DefineValue
 from convfind.solver.search_space import Constraint, Parameter
 from convfind_solvers_direct.gpu.conv import MOST_WEIGHTS, PLAIN_FLOAT32, most_weights

@@ -13,11 +13,9 @@ import math
 from dataclasses import replace
 
 from convfind.device.target import Target
-from convfind.kit.throughput import memory_seconds, peak_seconds
+from convfind.kit.blocks import memory_seconds, peak_seconds
 from convfind.problem import ConvProblem
-from convfind.reasons import Reason
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.solver.config import Config
+from convfind.solver import APPLICABLE, Applicability, Config, Reason, Rejected
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import AccuracyClass
 from convfind_solvers_direct.gpu.conv import PLAIN_FLOAT32, OneLaunch, Work

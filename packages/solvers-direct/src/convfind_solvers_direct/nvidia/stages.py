@@ -7,11 +7,9 @@ from dataclasses import replace
 from functools import partial
 
 from convfind.device.target import Target
-from convfind.kit.register_limit import UNIT_REGISTERS, register_limit
+from convfind.kit.blocks import UNIT_REGISTERS, register_limit
 from convfind.problem import ConvProblem
-from convfind.reasons import Reason
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.solver.config import Config
+from convfind.solver import APPLICABLE, Applicability, Config, Reason, Rejected
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind_solvers_direct.gpu.conv import PLAIN_FLOAT32, OneLaunch, Work
 from convfind_solvers_direct.gpu.wide import zeros_before

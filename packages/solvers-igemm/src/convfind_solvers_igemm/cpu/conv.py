@@ -6,10 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import Epilogue
-from convfind.kit.launching import Grid
-from convfind.kit.register_tile import PRODUCT, RegisterTile
-from convfind.kit.throughput import cpu_index, fill
+from convfind.kit.blocks import PRODUCT, Epilogue, Grid, RegisterTile, cpu_index, fill
 from convfind.problem import ConvProblem
 from convfind.solver.defines import Defines, make_defines
 from convfind.solver.recipe import Argument, Memory, Recipe

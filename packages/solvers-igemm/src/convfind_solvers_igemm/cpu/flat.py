@@ -6,10 +6,8 @@ from dataclasses import replace
 
 from convfind.device.target import Target
 from convfind.kit.pixel_pitch import has_only_pitch, result_pitch, without_gaps
-from convfind.problem import ConvProblem
-from convfind.problem.traits import Trait
-from convfind.reasons import Reason
-from convfind.solver.applicability import Applicability, Rejected
+from convfind.problem import ConvProblem, Trait
+from convfind.solver import Applicability, Reason, Rejected
 from convfind.solver.recipe import Argument, i32
 from convfind.types import Direction
 from convfind_solvers_igemm.cpu.conv import ChannelsLast, Costs

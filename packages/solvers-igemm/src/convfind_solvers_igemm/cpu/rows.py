@@ -6,11 +6,9 @@ import math
 from dataclasses import replace
 
 from convfind.device.target import Target
-from convfind.kit.register_tile import BROADCAST
-from convfind.kit.throughput import fill
+from convfind.kit.blocks import BROADCAST, fill
 from convfind.problem import ConvProblem
-from convfind.reasons import Reason
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver import APPLICABLE, Applicability, Reason, Rejected
 from convfind.solver.defines import Defines, make_defines
 from convfind.types import Direction
 from convfind_solvers_igemm.blocking import Product

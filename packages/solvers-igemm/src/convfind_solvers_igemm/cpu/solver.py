@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from convfind.device.target import Target
-from convfind.kit.variant import PlainVariant
-from convfind.problem import ConvProblem
-from convfind.problem.traits import EPILOGUE_TRAITS, FIRST_TRAITS, Trait
-from convfind.reasons import Reason
-from convfind.solver import Domain
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.solver.domain import CPUS
+from convfind.kit.blocks import PlainVariant
+from convfind.problem import EPILOGUE_TRAITS, FIRST_TRAITS, ConvProblem, Trait
+from convfind.solver import APPLICABLE, CPUS, Applicability, Domain, Reason, Rejected
 from convfind.types import Algorithm, DataType
 from convfind_solvers_igemm.cpu.geometry import geometry
 

@@ -6,10 +6,8 @@ from dataclasses import replace
 from typing import ClassVar
 
 from convfind.device.target import Target
-from convfind.problem import ConvProblem
-from convfind.problem.traits import Trait
-from convfind.reasons import Reason
-from convfind.solver.applicability import Applicability, Rejected
+from convfind.problem import ConvProblem, Trait
+from convfind.solver import Applicability, Reason, Rejected
 from convfind.solver.defines import Defines, make_defines
 from convfind_solvers_igemm.cpu.conv import FIRST_COSTS, ChannelsFirst, Costs
 from convfind_solvers_igemm.cpu.geometry import CpuGeometry

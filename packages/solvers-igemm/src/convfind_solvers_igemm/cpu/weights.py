@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import NO_EPILOGUE, Epilogue
-from convfind.kit.launching import Grid
-from convfind.kit.register_tile import PRODUCT
-from convfind.kit.throughput import cpu_index, fill
+from convfind.kit.blocks import NO_EPILOGUE, PRODUCT, Epilogue, Grid, cpu_index, fill
 from convfind.problem import ConvProblem
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Launch, Memory, Recipe

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import Epilogue
-from convfind.kit.launching import Grid
-from convfind.kit.parts import even_parts, part_bytes, parts_within
-from convfind.kit.register_tile import PRODUCT
-from convfind.problem import ConvProblem
-from convfind.problem.traits import Trait
-from convfind.reasons import Reason
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.kit.blocks import PRODUCT, Epilogue, Grid, even_parts, part_bytes, parts_within
+from convfind.problem import ConvProblem, Trait
+from convfind.solver import APPLICABLE, Applicability, Reason, Rejected
 from convfind.solver.recipe import Memory, Recipe
 from convfind.types import Direction
 from convfind_solvers_igemm.cpu.geometry import geometry

@@ -5,13 +5,9 @@ from __future__ import annotations
 import math
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import Epilogue
-from convfind.kit.launching import Grid
-from convfind.kit.register_tile import PRODUCT
-from convfind.kit.throughput import fill
+from convfind.kit.blocks import PRODUCT, Epilogue, Grid, fill
 from convfind.problem import ConvProblem
-from convfind.reasons import Reason
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+from convfind.solver import APPLICABLE, Applicability, Reason, Rejected
 from convfind.solver.recipe import Memory, Recipe
 from convfind.types import Direction
 from convfind_solvers_igemm.blocking import SplitCut, split_cut

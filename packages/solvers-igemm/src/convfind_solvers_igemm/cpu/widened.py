@@ -5,14 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from convfind.device.target import Target
+from convfind.kit.blocks import Grid
 from convfind.kit.epilogue_step import epilogue_step
-from convfind.kit.launching import Grid
-from convfind.problem import ConvProblem
-from convfind.problem.traits import EPILOGUE_TRAITS, Trait
-from convfind.reasons import Reason
-from convfind.solver import Solver
-from convfind.solver.applicability import Applicability, Rejected
-from convfind.solver.config import Config
+from convfind.problem import EPILOGUE_TRAITS, ConvProblem, Trait
+from convfind.solver import Applicability, Config, Reason, Rejected, Solver
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, i64, moved_to
 from convfind.types import Algorithm, DataType

@@ -7,19 +7,21 @@ from functools import partial
 from typing import ClassVar
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import Epilogue, channel_of_place
-from convfind.kit.launching import Grid
-from convfind.kit.parts import bytes_of_parts, part_bytes, parts_within
-from convfind.kit.register_limit import ALL_REGISTERS, register_limit
-from convfind.kit.throughput import memory_seconds, product_index
-from convfind.problem import ConvProblem
-from convfind.problem.traits import EPILOGUE_TRAITS, FIRST_TRAITS, Trait
-from convfind.reasons import Reason
-from convfind.solver import Domain
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.solver.config import Config
+from convfind.kit.blocks import (
+    ALL_REGISTERS,
+    Epilogue,
+    Grid,
+    bytes_of_parts,
+    channel_of_place,
+    memory_seconds,
+    part_bytes,
+    parts_within,
+    product_index,
+    register_limit,
+)
+from convfind.problem import EPILOGUE_TRAITS, FIRST_TRAITS, ConvProblem, Trait
+from convfind.solver import APPLICABLE, GPUS, Applicability, Config, Domain, Reason, Rejected
 from convfind.solver.defines import DefineValue
-from convfind.solver.domain import GPUS
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Launch, Memory, Recipe, ScalarArg, i64
 from convfind.solver.search_space import SearchSpace

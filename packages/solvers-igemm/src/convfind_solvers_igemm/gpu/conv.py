@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from convfind.device.target import Target
-from convfind.kit.register_limit import ALL_REGISTERS
-from convfind.kit.sizes import round_up
+from convfind.kit.blocks import ALL_REGISTERS, round_up
 from convfind.problem import ConvProblem
 from convfind.solver.defines import DefineValue
 from convfind.solver.recipe import Memory, ScalarArg, i32

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from convfind.device.target import Target
-from convfind.kit.launching import Grid
+from convfind.kit.blocks import Grid
 from convfind.problem import ConvProblem
-from convfind.reasons import Reason
-from convfind.solver.applicability import Applicability, Rejected
-from convfind.solver.config import Config
+from convfind.solver import Applicability, Config, Reason, Rejected
 from convfind.solver.defines import DefineValue
 from convfind.solver.recipe import (
     WORKSPACE_ALIGNMENT,

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from convfind.kit.sizes import Axes
+from convfind.kit.blocks import Axes
 from convfind.problem import ConvProblem
 from convfind.solver.recipe import ScalarArg, i32
 from convfind.types import Direction

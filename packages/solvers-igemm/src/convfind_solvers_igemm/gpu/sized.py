@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from convfind.kit.variant import TunableVariant
+from convfind.kit.blocks import TunableVariant
 from convfind.problem import ConvProblem
 from convfind.solver.defines import DefineValue
 from convfind.types import Algorithm, Direction

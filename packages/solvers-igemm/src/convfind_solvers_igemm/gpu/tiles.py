@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
 from convfind.device.target import Target
-from convfind.kit.gpu_tile import GpuTile, TileRate, declarable_memory
-from convfind.kit.parts import parts_in_rounds
+from convfind.kit.blocks import GpuTile, TileRate, declarable_memory, parts_in_rounds
 from convfind.solver.search_space import Parameter
 from convfind.types import DataType
 

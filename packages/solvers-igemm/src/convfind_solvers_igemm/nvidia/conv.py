@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import Epilogue
-from convfind.kit.gpu_tile import TileRate
-from convfind.kit.launching import Grid
-from convfind.kit.parts import part_bytes
-from convfind.kit.register_limit import register_limit
-from convfind.kit.throughput import memory_seconds, product_index
+from convfind.kit.blocks import (
+    Epilogue,
+    Grid,
+    TileRate,
+    memory_seconds,
+    part_bytes,
+    product_index,
+    register_limit,
+)
 from convfind.problem import ConvProblem
-from convfind.reasons import Reason
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.solver.config import Config
+from convfind.solver import APPLICABLE, Applicability, Config, Reason, Rejected
 from convfind.solver.defines import DefineValue
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import BufferArg, Memory, Recipe, align, i32, i64

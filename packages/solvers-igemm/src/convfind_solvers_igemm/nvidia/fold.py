@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from convfind.kit.epilogue import Epilogue
-from convfind.kit.launching import Grid
-from convfind.kit.sizes import Axes
+from convfind.kit.blocks import Axes, Epilogue, Grid
 from convfind.problem import ConvProblem
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, align

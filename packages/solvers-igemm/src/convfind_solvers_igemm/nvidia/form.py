@@ -6,10 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from convfind.kit.launching import Grid
-from convfind.kit.sizes import Axes, round_up
-from convfind.problem import ConvProblem
-from convfind.problem.traits import EPILOGUE_TRAITS, FIRST_TRAITS, Trait
+from convfind.kit.blocks import Axes, Grid, round_up
+from convfind.problem import EPILOGUE_TRAITS, FIRST_TRAITS, ConvProblem, Trait
 from convfind.solver import Domain
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Launch, Memory

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import Epilogue, channel_of_place
-from convfind.kit.launching import Grid
-from convfind.kit.parts import part_bytes, parts_within
-from convfind.kit.sizes import round_up
+from convfind.kit.blocks import Epilogue, Grid, channel_of_place, part_bytes, parts_within, round_up
 from convfind.problem import ConvProblem
-from convfind.solver.config import Config
+from convfind.solver import Config
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import (
     WORKSPACE_ALIGNMENT,

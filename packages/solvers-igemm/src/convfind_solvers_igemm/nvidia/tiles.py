@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from convfind.kit.gpu_tile import ProductTile, TileRate
-from convfind.kit.register_limit import ALL_REGISTERS, UNIT_REGISTERS
-from convfind.solver.config import Config
+from convfind.kit.blocks import ALL_REGISTERS, UNIT_REGISTERS, ProductTile, TileRate
+from convfind.solver import Config
 from convfind.solver.search_space import Constraint, Parameter
 
 #: Local memory that a kernel may declare on sm_90; the device reports 48 KiB.

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from convfind.device.target import Target
-from convfind.kit.epilogue import Epilogue
-from convfind.kit.gpu_tile import ProductTile
-from convfind.kit.launching import Grid
-from convfind.kit.parts import parts_in_rounds, parts_within
-from convfind.kit.throughput import memory_seconds, product_index
+from convfind.kit.blocks import (
+    Epilogue,
+    Grid,
+    ProductTile,
+    memory_seconds,
+    parts_in_rounds,
+    parts_within,
+    product_index,
+)
 from convfind.problem import ConvProblem
-from convfind.reasons import Reason
-from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
-from convfind.solver.config import Config
+from convfind.solver import APPLICABLE, Applicability, Config, Reason, Rejected
 from convfind.solver.defines import DefineValue
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import BufferArg, Memory, Recipe
