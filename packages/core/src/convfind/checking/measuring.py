@@ -1,7 +1,7 @@
 """Timing a candidate: warm-up, samples of device time, median and spread, early abandonment.
 
 How many samples are taken follows from what they say: a final is settled once its winner loses no
-more than 1 % at 95 %, or in a race once it loses no more than 0.5 % on average. Counts and seconds
+more than 1 % at 95 %, or in a race once it loses no more than 0.25 % on average. Counts and seconds
 only bound that.
 """
 
@@ -61,9 +61,9 @@ USUAL = Sampling(samples=60, seconds=0.15, final_seconds=0.3)
 #: Enough for a race's only finalist, whose time nobody's is compared with, ...
 ALONE_SAMPLES = 5
 #: ... and for several: a network's layers are won by so many finals that only the mean counts.
-RACE_LOSS = 0.005
+RACE_LOSS = 0.0025
 #: Times the seconds that rounds have elsewhere: what easy finals leave, hard ones get.
-RACE_PATIENCE = 1.5
+RACE_PATIENCE = 2.0
 QUICK = Sampling(samples=24, seconds=0.04, final_seconds=0.1)
 
 
