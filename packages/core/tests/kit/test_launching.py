@@ -11,7 +11,7 @@ from convfind.kit.launching import Grid, Kernels, work_group
 from convfind.solver.defines import make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, LocalArg, ScalarArg, i32, i64
+from convfind.solver.recipe import BufferArg, Launch, LocalArg, ScalarArg, i32, i64, moved_to
 
 PROGRAM = Program(KernelSource("convfind_example", "kernels/add.cl"))
 
@@ -80,3 +80,16 @@ def test_numbers_of_numpy_are_numbers_and_what_is_no_argument_is_refused() -> No
     for given in others:
         with pytest.raises(TypeError, match="is no kernel argument"):
             Grid(PROGRAM, "add", 1)(given)
+
+
+def test_a_work_group_may_have_items_along_each_axis() -> None:
+    launch = Grid(PROGRAM, "add", (3, 5, 7), (8, 2, 1))("x")
+    assert launch.global_size == (24, 10, 7)
+    assert launch.local_size == (8, 2, 1)
+
+
+def test_steps_move_to_new_places() -> None:
+    launch = Grid(PROGRAM, "add", 3)("x", BufferArg("y", 16))
+    (moved,) = moved_to([launch], {"y": BufferArg("workspace", 256)})
+    assert isinstance(moved, Launch)
+    assert moved.arguments == (BufferArg("x"), BufferArg("workspace", 272))
