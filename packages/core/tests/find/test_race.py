@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from collections import Counter
 from typing import Any, ClassVar
 
@@ -62,6 +63,14 @@ def test_who_cannot_win_is_neither_compiled_nor_measured(bench: Any, problem: Co
     detail = found.rejected["slow"].detail
     assert detail.startswith("predicted 0.5 ms +-"), detail
     assert detail.endswith("by index, best 0.05 ms")
+
+
+@pytest.mark.parametrize("index", [sys.float_info.min, sys.float_info.max])
+def test_an_index_may_be_any_number(bench: Any, index: float) -> None:
+    problem = ConvProblem.forward((16, 64, 56, 56), (64, 64, 3, 3))
+    field = (MockTimed("one", 50, index), MockTimed("other", 60, index))
+    found = bench.open("mock-static", extra=field).find(problem)
+    assert found.solutions[0].solver in {"one", "other"}
 
 
 @pytest.mark.parametrize(

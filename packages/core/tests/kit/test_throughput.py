@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import pytest
@@ -65,3 +66,11 @@ def test_a_product_hides_most_of_memory_but_is_not_quicker() -> None:
     assert 0.25 < long < 0.5
     assert product_index(LARGE, MOCK_TARGET, 0.0, 0.4) == pytest.approx(short / 2)
     assert product_index(LARGE, MOCK_TARGET, 2 * peak, 0.8, peak) < long
+
+
+@pytest.mark.parametrize("kind", [DeviceKind.CPU, DeviceKind.GPU])
+def test_times_of_any_two_indices_have_a_ratio(kind: DeviceKind) -> None:
+    target = replace(MOCK_TARGET, identity="", kind=kind)
+    info = sys.float_info
+    fast, usual, slow = (index_ms(LARGE.flops, target, one) for one in (info.max, 0.5, info.min))
+    assert 0 < fast / usual < usual / usual < slow / usual < slow / fast < float("inf")

@@ -68,6 +68,17 @@ def test_no_difference_grows_by_more_than_the_largest_slope(activation: Activati
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS, ids=str)
+def test_a_slope_among_all_values_is_that_among_the_largest_or_none(activation: Activation) -> None:
+    of_all = activation.largest_slope(math.inf)
+    assert of_all == math.inf or of_all == activation.largest_slope(1e30)
+
+
+@pytest.mark.parametrize("exponent", [1.0, 1.5, 2.0, 3.0])
+def test_a_power_grows_without_a_largest_slope(exponent: float) -> None:
+    assert Activation("power", 1.0, 0.5, exponent).largest_slope(math.inf) == math.inf
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS, ids=str)
 def test_a_nan_stays_one_except_as_a_base_to_the_power_of_0(activation: Activation) -> None:
     if activation.kind is ActivationKind.POWER and activation.numbers[2] == 0:
         return

@@ -10,6 +10,8 @@ from convfind.problem import ConvProblem
 _LAUNCH, _LAUNCH_SECONDS = 150_000, 2e-6
 #: The least index of a GPU's solver, above those of last resorts.
 _LEAST = 0.02
+#: The milliseconds of any index are between these: their ratios are numbers above 0.
+_LEAST_MS, _MOST_MS = 1e-100, 1e100
 
 
 def cpu_index(problem: ConvProblem, target: Target, operations: float, launches: int = 1) -> float:
@@ -26,7 +28,8 @@ def cpu_index(problem: ConvProblem, target: Target, operations: float, launches:
 def index_ms(operations: float, target: Target, index: float) -> float:
     """Return the milliseconds of operations that a solver of such an index promises."""
     rate = _LAUNCH / _LAUNCH_SECONDS if target.kind is DeviceKind.CPU else MEASURED.flops
-    return 1e3 * operations / (index * rate * max(target.compute_units, 1))
+    milliseconds = 1e3 * operations / (index * rate * max(target.compute_units, 1))
+    return min(max(milliseconds, _LEAST_MS), _MOST_MS)
 
 
 def peak_seconds(operations: float, target: Target) -> float:

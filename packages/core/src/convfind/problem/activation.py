@@ -187,6 +187,8 @@ def _power(x: Doubles, shift: float, scale: float, exponent: float) -> Doubles:
 def _slope_of_power(largest: float, shift: float, scale: float, exponent: float) -> float:
     """Return the slope at the largest base, or at the least one, where it also jumps from 0."""
     base = _LEAST_BASE if exponent < 1 else max(abs(shift) + abs(scale) * largest, _LEAST_BASE)
+    if not math.isfinite(base):
+        return math.inf
     factor = max(abs(exponent), 1.0) if exponent < 1 else exponent
     return abs(scale) * factor * float(np.exp(min((exponent - 1) * math.log(base), 700.0)))
 
