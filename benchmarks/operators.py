@@ -1,8 +1,10 @@
 """Memory-bound operators against the bandwidth of a copy: tensors far larger than any cache.
 
 The yardstick is the fastest copy of as many bytes that is at hand: convfind's own, NumPy's on
-CPUs (a thread a core), PyTorch's on NVIDIA GPUs where it is installed. Operators and copies take
-turns. Bytes are those of all operands, each counted once.
+CPUs (a thread a core), PyTorch's on NVIDIA GPUs where it is installed. Each operator takes turns
+with convfind's copy, since the bandwidth of a shared host changes within seconds; where another's
+copy is faster, what takes turns counts as so much more. Bytes are those of all operands, each
+counted once.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from fnmatch import fnmatch
 from typing import Any
 
 import click
@@ -42,6 +45,7 @@ class Row:
     mib: float
     time_ms: float
     gbs: float
+    copy_gbs: float  # convfind's copy, in turns with it
     share: float  # of the fastest copy
 
 
@@ -112,6 +116,7 @@ class Bench:
         self._target = handle.target
         self._kernels = handle.session.kernels
         self._rounds = rounds
+        self._copy: tuple[Invoker, InvokeArgs, float] | None = None
 
     def ready(self, problem: Operator) -> tuple[Invoker, InvokeArgs]:
         """Return an operator made ready, on memory whose pages have been touched."""
@@ -136,10 +141,17 @@ class Bench:
         samples = [[run() for run in runs] for _ in range(self._rounds + 1)][1:]
         return [statistics.median(column) for column in zip(*samples, strict=True)]
 
-    def time(self, problem: Operator) -> float:
-        """Return the median of an operator's device time in ms."""
-        invoker, args = self.ready(problem)
-        return self.medians(lambda: invoker.timed(args))[0]
+    def copies(self, problem: Operator) -> float:
+        """Take a copy for what operators take turns with; return its bandwidth in GB/s."""
+        self._copy = (*self.ready(problem), problem.traffic)
+        return self.time(problem)[1]
+
+    def time(self, problem: Operator) -> tuple[float, float]:
+        """Return medians: an operator's device time in ms, and the copy's GB/s between."""
+        assert self._copy is not None
+        (invoker, args), (copy, copied, nbytes) = self.ready(problem), self._copy
+        ms, of_copy = self.medians(lambda: invoker.timed(args), lambda: copy.timed(copied))
+        return ms, nbytes / of_copy / 1e6
 
     def peers(self, nbytes: int) -> dict[str, float]:
         """Return the bandwidths in GB/s of others' copies of so many bytes."""
@@ -187,40 +199,38 @@ def _torch_copy(nbytes: int, rounds: int) -> float | None:
 @click.option("--dtype", default="float32", show_default=True, help="Of all elements.")
 @click.option("--mib", default=128, show_default=True, help="MiB of an image tensor.")
 @click.option("--rounds", default=11, show_default=True, help="Medians are of so many.")
-@click.option("--only", default="", help="A word of the operators that are timed.")
+@click.option("--only", default="", help="As in a shell: which `name, layout`.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def main(device: str, dtype: str, mib: int, rounds: int, only: str, as_json: bool) -> None:
     """Time memory-bound operators against copies."""
     side, channels, size = 64, 64, 2 if "16" in dtype else 4
     batch = max(mib * MIB // (side * side * channels * size), 1)
-    rows = []
+    found: list[Row] = []
     with convfind.open(device) as handle, Console(stderr=True).status("") as status:
         bench = Bench(handle, rounds)
         title = f"{handle.target.name}, {handle.target.platform}, {handle.target.driver}"
-        yardsticks = bench.peers(mib * MIB)
-        for name, problem in problems(side, batch, channels, dtype):
-            if only not in name and name != "copy":
+        every = list(problems(side, batch, channels, dtype))
+        own = bench.copies(every[0][1])
+        yardsticks = {"convfind": own, **bench.peers(mib * MIB)}
+        others = max(yardsticks.values()) / own
+        for name, problem in every:
+            layout = "last" if problem.channels_last else "first"
+            if not fnmatch(f"{name}, {layout}", only or "*"):
                 continue
             status.update(f"{name}, {dtype}")
-            ms = bench.time(problem)
-            layout = "last" if problem.channels_last else "first"
-            rows.append((name, layout, ms, problem.traffic))
-    for name, layout, ms, traffic in rows:
-        if name == "copy":
-            yardsticks[f"convfind, channels {layout}"] = traffic / ms / 1e6
-    best = max(yardsticks.values())
-    found = [
-        Row(name, layout, dtype, traffic / MIB, ms, traffic / ms / 1e6, traffic / ms / 1e6 / best)
-        for name, layout, ms, traffic in rows
-    ]
+            ms, copied = bench.time(problem)
+            gbs = problem.traffic / ms / 1e6
+            share = gbs / (copied * others)
+            found.append(Row(name, layout, dtype, problem.traffic / MIB, ms, gbs, copied, share))
     if as_json:
         document = {"device": title, "copies": yardsticks, "rows": list(map(asdict, found))}
         click.echo(json.dumps(document, indent=1))
         return
-    table = Table("operator", "channels", "MiB", "ms", "GB/s", "of copy", title=title)
+    names = ("operator", "channels", "MiB", "ms", "GB/s", "copy's", "of copy")
+    table = Table(*names, title=title)
     for row in sorted(found, key=lambda row: row.share):
-        numbers = (f"{row.mib:,.0f}", f"{row.time_ms:.3f}", f"{row.gbs:,.1f}", f"{row.share:.0%}")
-        table.add_row(row.operator, row.layout, *numbers)
+        rates = (f"{row.gbs:,.1f}", f"{row.copy_gbs:,.1f}", f"{row.share:.0%}")
+        table.add_row(row.operator, row.layout, f"{row.mib:,.0f}", f"{row.time_ms:.3f}", *rates)
     Console().print(table)
     for name, gbs in yardsticks.items():
         click.echo(f"copy by {name}: {gbs:,.1f} GB/s")

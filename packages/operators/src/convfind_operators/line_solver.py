@@ -11,7 +11,6 @@ from convfind_operators.element_type import ElementType
 from convfind_operators.launching import (
     GROUP,
     IN_FOURS,
-    VECTOR,
     Division,
     arguments_of,
     grid,
@@ -40,9 +39,8 @@ _MOST_HELD, _MOST_HELD_OF_LONG, _MOST_HELD_ALONE = 16, 64, 64
 _HELD_BY = 8
 #: Elements of a long line, for which a group is as large as it may be.
 _LONG, _LARGEST_GROUP = 2**14, 512
-#: Vectors of lanes that CPUs take at a time, of lines and in reductions: a page; and numbers in
-#: their private memory.
-_STRIP, _WIDE_STRIP, _TILE = 16, 64, 8192
+#: Lanes that CPUs reduce at a time; numbers in private memory, and lanes of lines that are there.
+_LANES, _LEAST_TILE, _TILE, _LANES_OF_TILE = 4096, 2048, 8192, 32
 #: Work-items that a core has: on GPUs so that memory is busy, on CPUs so that no core waits.
 _BUSY, _SHARED_OUT = 2048, 4
 #: Elements of a slab that are worth a number in memory: of a work-item, a group, a CPU's core.
@@ -95,9 +93,10 @@ def _slab_count(walk: LineWalk, target: Target) -> int:
     rows, length = walk.rows.rows, walk.rows.length
     line = walk.more.elements * (length if walk.along else 1)
     if has_vectors(target):
-        items = rows if walk.along else rows * -(-length // (VECTOR * _STRIP))
+        items = rows if walk.along else rows * -(-length // _LANES)
         wanted, least = _SHARED_OUT * target.compute_units, _LEAST_CORE_SLAB
-        least = least if walk.along else least // VECTOR
+        if not walk.along:
+            least = max(least // max(min(length, _LANES), 1), _LEAST_SLAB)
         if target.compute_units == 1:
             return 1
     elif walk.along:
@@ -135,15 +134,8 @@ def _launch(problem: Lines, operation: str, walk: LineWalk, target: Target) -> L
         division = Division.of(rows, length, target, line)
     if vectors:
         sizes: tuple[tuple[int, ...], tuple[int, ...]] = (division.global_size, (1, 1))
-        if not walk.along:
-            is_tiled = problem.gives_lines and 1 < line <= _TILE // (2 * VECTOR)
-            is_read_once = not problem.gives_lines and operation != "LOG_SUM_EXP"
-            macros["STRIP"] = _STRIP if is_tiled else _WIDE_STRIP if is_read_once else 1
-            macros["TILE"] = _TILE if is_tiled else 0
-        elif operation == "SOFTMAX" and line == 1 and length <= _TILE:
-            macros["TILE"] = _TILE
         if problem.gives_lines and arithmetic is ElementType.FLOAT32:
-            macros |= streamed(y.dtype, rows * whole, target)
+            macros |= streamed(y.dtype, rows * length * line, target)
     elif walk.along:
         team = _team(walk, arithmetic, target, gives_lines=problem.gives_lines)
         macros |= team
@@ -169,7 +161,29 @@ def _launch(problem: Lines, operation: str, walk: LineWalk, target: Target) -> L
         number(problem.elements_of_line, arithmetic),
         number(problem.epsilon_of_lines, arithmetic),
     ]
-    return Launch(kernel("lines", "operators_lines", target, macros), tuple(arguments), *sizes)
+    file = "lines"
+    if vectors and _has_neighbours(problem, operation, walk):
+        file = "lines_overlapped" if problem.gives_lines else "reduction_streams"
+        macros = {word: value for word, value in macros.items() if word not in ("X_IS", "Y_IS")}
+        if not problem.gives_lines:
+            macros |= {"STRIP": _LANES, "MORE_AXES": len(walk.more.sizes)}
+        elif not walk.along:
+            macros["TILE"] = max(_power_of_two(line) * _LANES_OF_TILE, _LEAST_TILE)
+        elif line == 1 and length <= _TILE:
+            macros["TILE"] = _TILE
+    return Launch(kernel(file, f"operators_{file}", target, macros), tuple(arguments), *sizes)
+
+
+def _has_neighbours(problem: Lines, operation: str, walk: LineWalk) -> bool:
+    """Return whether CPUs take lines in streams, or some while they write others."""
+    if problem.gives_lines:
+        numbers = walk.more.elements * _LANES_OF_TILE * problem.dtype.arithmetic.size
+        is_possible = walk.along or numbers <= _TILE * ElementType.FLOAT32.size
+    else:
+        is_possible = operation != "LOG_SUM_EXP"  # which reads twice
+    results = walk.rows.views[-1].steps[-1]
+    are_numbers = walk.along and not problem.gives_lines
+    return is_possible and walk.rows.views[0].steps[-1] == 1 and (are_numbers or results == 1)
 
 
 def _team(

@@ -24,6 +24,8 @@ from convfind_operators.window import Window
 
 #: Columns that the kernel for rows has in private memory, and those behind the last window.
 _BUFFER, _SLACK = 4096, 2 * VECTOR
+#: Rows that share them at most.
+_MOST_AT_ONCE = 8
 #: Windows that share their columns' elements, at least.
 _LEAST_WINDOWS = 4
 #: Windows below each other that a work-item of a GPU may have, the loads that it may spell out, and
@@ -138,7 +140,7 @@ def _rows(problem: PoolingProblem, target: Target, pitch: int = 1) -> Launch:
             i32(problem.x[1]),
             u32(rows),
             u32(division.rows),
-            i32(_chunk(problem.window, pitch)),
+            *map(i32, _shares(problem, pitch)),
             i64(problem.operand("x").span),
             *_window(problem),
         ),
@@ -247,6 +249,22 @@ def _chunk(window: Window, pitch: int = 1) -> int:
     if pitch > 1:
         return (_BUFFER // pitch - reach) // stride
     return (_BUFFER - _SLACK - reach - VECTOR * stride) // stride // VECTOR * VECTOR
+
+
+def _shares(problem: PoolingProblem, pitch: int) -> tuple[int, int]:
+    """Return the windows of a row that a filling of the buffer is for, and the rows of y in it."""
+    window, columns = problem.window, problem.result.shape[-1]
+    chunk = _chunk(window, pitch)
+    if pitch > 1 or columns > chunk:
+        # Fillings of equal size, so that none is left with a few.
+        chunks = -(-columns // chunk)
+        equal = -(-columns // chunks)
+        return (equal if pitch > 1 else -(-equal // VECTOR) * VECTOR), 1
+    reach = window.reach(len(window.size) - 1)
+    width = max(columns, VECTOR) * window.stride[-1] + reach
+    # The last vectors of a row read what lies behind it.
+    pitch_of_row = width + _SLACK + VECTOR * window.stride[-1]
+    return chunk, max(min(_BUFFER // (-(-pitch_of_row // VECTOR) * VECTOR), _MOST_AT_ONCE), 1)
 
 
 def _macros(problem: PoolingProblem, target: Target) -> dict[str, str | int]:

@@ -7,21 +7,24 @@ from typing import Self
 
 from convfind.device.target import Target
 from convfind.solver.recipe import Launch, i32, i64
+from convfind_operators.element_type import ElementType
 from convfind_operators.launching import (
     GROUP,
-    VECTOR,
     Division,
     arguments_of,
     has_vectors,
     index_type,
     kernel,
     row_sizes,
+    streamed,
 )
 from convfind_operators.walk import Walk
 
 #: Elements of a tile on GPUs, and of one of pairs where so many work-groups are left for a core;
 #: loads of a work-item, and work-groups of a launch, at most.
 _AREA, _LARGE_AREA, _GROUPS_PER_UNIT, _MOST_LOADS, _MOST_GROUPS = 1024, 4096, 8, 16, 2**20
+#: Elements of a side of a tile on CPUs.
+_SIDE = 64
 #: Fewer neighbours in x are not worth a tile.
 _LEAST_NEIGHBOURS = 8
 
@@ -57,7 +60,7 @@ class Transposition:
         x, y = self.rows.views
         vectors = has_vectors(target)
         group, pair = 1, 1
-        tile = along = VECTOR
+        tile = along = _SIDE
         if not vectors:
             group = 1 << (min(GROUP, target.max_work_group).bit_length() - 1)
             pair = self._pair()
@@ -80,6 +83,10 @@ class Transposition:
         tiles = every * -(-self.neighbours // along)
         macros["INDEX"] = index_type(tiles)
         if vectors:
+            # Copies of bits: whether they are numbers does not matter.
+            elements = self.rows.elements * self.neighbours
+            if x.dtype.size == ElementType.FLOAT32.size:
+                macros |= streamed(ElementType.FLOAT32, elements, target)
             sizes: tuple[tuple[int, ...], tuple[int, ...]] = (division.global_size, (1, 1))
         else:
             macros |= {"GROUP": group, "TILE_A": along, "TILE_B": tile, "PAIR": pair}

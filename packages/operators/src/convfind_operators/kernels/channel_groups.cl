@@ -15,7 +15,7 @@
 #if WIDTH == 16
 
 // x_n, x_p: steps of images and of positions; share: channels of a group; columns: channels of a work-item.
-CF_KERNEL void operators_channel_groups(CF_GLOBAL const CF_TYPE(DTYPE) *x, CF_GLOBAL const CF_TYPE(DTYPE) *scale,
+CF_KERNEL ONE_ITEM void operators_channel_groups(CF_GLOBAL const CF_TYPE(DTYPE) *x, CF_GLOBAL const CF_TYPE(DTYPE) *scale,
                                         CF_GLOBAL const CF_TYPE(DTYPE) *bias, CF_GLOBAL CF_TYPE(DTYPE) *y,
                                         const CF_LONG x_n, const CF_LONG x_p, const CF_LONG y_n, const CF_LONG y_p,
                                         const int batch, const int positions, const int channels, const int share,

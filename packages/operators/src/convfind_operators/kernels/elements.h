@@ -2,11 +2,22 @@
 #ifndef OPERATORS_ELEMENTS_H
 #define OPERATORS_ELEMENTS_H
 
-#include "convfind_activation.h"  // computes in CF_ARITHMETIC: FLOAT32, FLOAT64; here also INT32, INT64, UINT64
-
 #ifndef WIDTH
 #define WIDTH 1  // elements at a time: 1; 16 in OpenCL C for CPUs
 #endif
+
+// The exponential where what lies beyond 2^127.5 may be infinite and denormal numbers 0: on CPUs without a call.
+#if WIDTH > 1
+#include "convfind_cpu_exp.h"
+#define EXP(x) CF_JOIN(EXP_OF_, CF_ARITHMETIC)(x)
+#define EXP_OF_FLOAT32(x) exp_inline(x)
+#define EXP_OF_FLOAT64(x) exp(x)
+#define CF_EXP(x) EXP(x)
+#else
+#define EXP(x) CF_MATH(exp)(x)
+#endif
+
+#include "convfind_activation.h"  // computes in CF_ARITHMETIC: FLOAT32, FLOAT64; here also INT32, INT64, UINT64
 
 #ifndef STREAMED
 #define STREAMED 0  // 1: y is float32 that caches would not keep, and is written past them where it can
@@ -51,6 +62,13 @@
 #define LARGEST_OF_INT32 2147483647
 #define LARGEST_OF_INT64 9223372036854775807L
 #define LARGEST_OF_UINT64 (~(CF_ULONG)0)
+
+// Vectors are written out: compilers are not to make others of neighbouring work-items, which would take these apart.
+#if WIDTH == 1
+#define ONE_ITEM
+#else
+#define ONE_ITEM __attribute__((reqd_work_group_size(1, 1, 1))) __attribute__((vec_type_hint(float16)))
+#endif
 
 #if WIDTH == 1
 
@@ -110,6 +128,16 @@
 #if __has_builtin(__builtin_nontemporal_store)
 #define STORE_STREAMED(pointer, value) __builtin_nontemporal_store(value, (CF_GLOBAL float16 *)(pointer))
 #endif
+#endif
+
+// Asks for what lies a few thousand bytes on: prefetchers of processors alone stay behind two cores' arithmetic.
+#ifdef __has_builtin
+#if __has_builtin(__builtin_prefetch)
+#define PREFETCH(pointer) __builtin_prefetch((const void *)(size_t)(pointer))
+#endif
+#endif
+#ifndef PREFETCH
+#define PREFETCH(pointer)
 #endif
 
 CF_INLINE ushort16 bfloat16s_of(const float16 value) {

@@ -63,7 +63,7 @@
 #define OF_THRESHOLDED_RELU(x) ((x) > EACH(a) ? (x) : (x) != (x) ? (x) : EACH(0))
 #define OF_SELU(x) (EACH(b) * ((x) > EACH(0) ? (x) : EACH(a) * CF_MATH(expm1)(x)))
 #define OF_CELU(x) ((x) > EACH(0) ? (x) : EACH(a) * CF_MATH(expm1)((x) / EACH(a)))
-#define OF_SWISH(x) SHARE_OF(x, EACH(1) + CF_MATH(exp)(-EACH(a) * (x)))
+#define OF_SWISH(x) SHARE_OF(x, EACH(1) + EXP(-EACH(a) * (x)))
 #define OF_SOFTSIGN(x) ((x) / (EACH(1) + CF_MATH(fabs)(x)))
 
 // Two.

@@ -49,16 +49,6 @@
 #ifndef MORE_AXES
 #define MORE_AXES 3  // axes beside that of the lanes
 #endif
-#ifndef STRIP
-#define STRIP 1  // vectors of lanes on CPUs that are reduced at a time: neighbours in memory are read together
-#endif
-
-#ifndef TILE
-// Numbers in private memory, on CPUs: neighbouring lines are brought there row by row, and back; or a line's exponentials are
-// there.
-#define TILE 0
-#endif
-
 // CF_JOIN once more, for macros that use it in turn.
 #define OPERATION_JOINED(left, right) OPERATION_JOINED_EXPANDED(left, right)
 #define OPERATION_JOINED_EXPANDED(left, right) left##right
@@ -135,15 +125,10 @@
 #define LEFT const int left = 1;
 #elif ALONG
 #define FOR_ELEMENTS FOR_MORE for (int i = FIRST_LANE; i < length; i += LANES)
-#define IN_TILE (tile + i)
 #define LEFT const int left = WIDTH == 1 ? 1 : min(length - i, WIDTH);
 #else
 #define FOR_ELEMENTS FOR_MORE
 #define LEFT
-#if TILE
-#define IN_TILE (tile + ((m2 * more_1 + m1) * more_0 + m0) * lanes + (i - from))
-#define ELEMENT(rest) vload16(0, IN_TILE)
-#endif
 #endif
 #ifndef ELEMENT
 #define ELEMENT(rest) LOADED(x, X_TYPE, X_IS, rest)
@@ -191,26 +176,7 @@
   LOAD_FIRST(X_TYPE, array, PLACED(t, 1), HELD_LEFT, 0);
 #endif
 // Declares `result`: what `what` of `element` comes to, of all elements of a line, in all lanes; `rest` stands for elements
-// beyond the line's end. The first part of a strip has to wait for all of them.
-#if STRIP > 1 && !defined(LINES)
-#define GATHERED_IN_STRIP(parts, lanes_left, how, rest, what)                      \
-  for (int at = 0; at < parts; ++at) {                                             \
-    const CF_LONG i = from + at * WIDTH;                                           \
-    const int left = lanes_left;                                                   \
-    const VALUE element = ELEMENT(rest);                                           \
-    const VALUE next = what;                                                       \
-    strip[at] = OF_##how(strip[at], next);                                         \
-  }
-#define GATHERED(result, how, rest, what)                                          \
-  if (part == 0) {                                                                 \
-    for (int at = 0; at < parts; ++at) strip[at] = EACH(NONE_OF_##how);            \
-    if (to - from == STRIP * WIDTH)                                                \
-      FOR_ELEMENTS GATHERED_IN_STRIP(STRIP, WIDTH, how, rest, what)                \
-    else                                                                           \
-      FOR_ELEMENTS GATHERED_IN_STRIP(parts, min((CF_LONG)WIDTH, to - i), how, rest, what) \
-  }                                                                                \
-  VALUE result = strip[part];
-#else
+// beyond the line's end.
 #define GATHERED(result, how, rest, what)                         \
   VALUE result = EACH(NONE_OF_##how);                             \
   FOR_ELEMENTS {                                                  \
@@ -220,7 +186,6 @@
     result = OF_##how(result, next);                              \
   }                                                               \
   FOLD(result, how)
-#endif
 
 #if !ALONG
 #define FOLD(result, how)
@@ -291,15 +256,6 @@
 #define REMEMBERED(value) (held[part * FOUR + e] = (value))
 #define SHARED_OUT sum = EACH(1) / sum;
 #define RESULT_OF_SOFTMAX (element * sum)
-#elif TILE
-#define REMEMBERED(value)               \
-  ({                                    \
-    const VALUE cf_value = value;       \
-    vstore16(cf_value, 0, IN_TILE);     \
-    cf_value;                           \
-  })
-#define SHARED_OUT
-#define RESULT_OF_SOFTMAX (vload16(0, IN_TILE) / sum)
 #else
 #define REMEMBERED(value) (value)
 #define SHARED_OUT
@@ -346,7 +302,7 @@
 #define IN_GROUPS
 #endif
 
-CF_KERNEL IN_GROUPS void operators_lines(CF_GLOBAL const CF_TYPE(X_TYPE) *x, STEPS(x), MORE(x), SCALE_PARAMETER BIAS_PARAMETER
+CF_KERNEL ONE_ITEM IN_GROUPS void operators_lines(CF_GLOBAL const CF_TYPE(X_TYPE) *x, STEPS(x), MORE(x), SCALE_PARAMETER BIAS_PARAMETER
                                    CF_GLOBAL CF_TYPE(Y_TYPE) *y,
                                STEPS(y), MORE(y), ROW_SIZES, const int length, const int more_0, const int more_1,
                                const int more_2, const CF_LONG all, const CF_LONG rows, const CF_LONG columns,
@@ -378,28 +334,8 @@ CF_KERNEL IN_GROUPS void operators_lines(CF_GLOBAL const CF_TYPE(X_TYPE) *x, STE
     {
 #elif !ALONG
     const CF_LONG begin = CF_GLOBAL_ID(1) * columns, end = min(begin + columns, (CF_LONG)length);
-#if STRIP > 1 && !defined(LINES)
-    VALUE strip[STRIP];
-#endif
-#if TILE
-    NUMBER tile[TILE];
-    const int lanes = min(TILE / (more_0 * more_1 * more_2) / WIDTH * WIDTH, STRIP * WIDTH);
-#else
-    const int lanes = STRIP * WIDTH;
-#endif
-    for (CF_LONG from = begin; from < end; from += lanes) {
-    const CF_LONG to = min(from + lanes, end);
-    const int parts = (to - from + WIDTH - 1) / WIDTH;
-#if TILE
-    FOR_MORE
-      for (CF_LONG i = from; i < to; i += WIDTH) {
-        const int left = min((CF_LONG)WIDTH, to - i);
-        vstore16(LOADED(x, X_TYPE, X_IS, 0), 0, IN_TILE);
-      }
-#endif
-    for (int part = 0; part < parts; ++part) {
-      const CF_LONG i = from + part * WIDTH;
-      const int left = min((CF_LONG)WIDTH, to - i);
+    for (CF_LONG i = begin; i < end; i += WIDTH) {
+      const int left = min((CF_LONG)WIDTH, end - i);
 #else
     {
 #endif
@@ -408,8 +344,6 @@ CF_KERNEL IN_GROUPS void operators_lines(CF_GLOBAL const CF_TYPE(X_TYPE) *x, STE
       HOLD
 #elif FOUR > 1
       NUMBER four[FOUR];
-#elif TILE && ALONG
-      NUMBER tile[TILE];
 #endif
       OPERATION_JOINED(OPERATION, _OF_LINE)
 #if HELD && defined(LINES)
@@ -441,11 +375,7 @@ CF_KERNEL IN_GROUPS void operators_lines(CF_GLOBAL const CF_TYPE(X_TYPE) *x, STE
         LEFT
         const VALUE element = ELEMENT(0);
         const VALUE value = MOVED(MULTIPLIED(OPERATION_JOINED(RESULT_OF_, OPERATION)));
-#if TILE && !ALONG
-        vstore16(value, 0, IN_TILE);
-#else
         STORE_STEPPED(Y_TYPE, AT(y), Y_IS, y_step, left, value);
-#endif
       }
 #elif !ALONG
       STORE_STEPPED(Y_TYPE, at_y + i * y_step, Y_IS, y_step, left, reduced);
@@ -455,15 +385,5 @@ CF_KERNEL IN_GROUPS void operators_lines(CF_GLOBAL const CF_TYPE(X_TYPE) *x, STE
       CF_STORE(Y_TYPE, at_y, 0, reduced.s0);
 #endif
     }
-#if !ALONG && WIDTH > 1
-#if TILE
-    FOR_MORE
-      for (CF_LONG i = from; i < to; i += WIDTH) {
-        const int left = min((CF_LONG)WIDTH, to - i);
-        STORE_STEPPED(Y_TYPE, AT(y), Y_IS, y_step, left, ELEMENT(0));
-      }
-#endif
-    }
-#endif
   }
 }

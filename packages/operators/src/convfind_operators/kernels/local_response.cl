@@ -16,7 +16,7 @@
 #define CHANNEL_LANES 0  // 1: lanes are channels
 #endif
 
-CF_KERNEL void operators_local_response(CF_GLOBAL const CF_TYPE(DTYPE) *x, STEPS(x), CF_GLOBAL CF_TYPE(DTYPE) *y,
+CF_KERNEL ONE_ITEM void operators_local_response(CF_GLOBAL const CF_TYPE(DTYPE) *x, STEPS(x), CF_GLOBAL CF_TYPE(DTYPE) *y,
                                         STEPS(y), ROW_SIZES, const int length, const CF_LONG all,
                                         const CF_LONG per_item, const int channels, const CF_LONG x_channel,
                                         const CF_LONG y_channel, const int before, const int after, const NUMBER share,

@@ -43,6 +43,11 @@
 #define ELEMENT_1(t) LOAD_STEPPED(TYPE_##t, at_##t + i, 1, 1, left)
 #define ELEMENT_2(t) LOAD_STEPPED(TYPE_##t, at_##t + i * x##t##_step, 2, x##t##_step, left)
 #define LOADED(t) const VALUE v_##t = ELEMENT(t);
+#define AHEAD(t) CF_JOIN(AHEAD_, IS_##t)(t)
+#define AHEAD_OF 512  // elements
+#define AHEAD_0(t)
+#define AHEAD_1(t) PREFETCH(at_##t + i + AHEAD_OF);
+#define AHEAD_2(t)
 #define ALL(t) CF_JOIN(ALL_, IS_##t)(t)
 #define ALL_0(t) const VALUE all_##t = EACH(CF_LOAD(TYPE_##t, at_##t, 0));
 #define ALL_1(t)
@@ -89,7 +94,7 @@
 #define LEFT (TAIL ? counts[part] : FOUR)
 
 // a, b and epsilon: numbers of the function. `all` counts elements, on GPUs FOURs.
-CF_KERNEL void operators_map(FOR_INPUTS(PARAMETER) CF_GLOBAL CF_TYPE(Y_TYPE) *y, STEPS(y), ROW_SIZES, const int length,
+CF_KERNEL ONE_ITEM void operators_map(FOR_INPUTS(PARAMETER) CF_GLOBAL CF_TYPE(Y_TYPE) *y, STEPS(y), ROW_SIZES, const int length,
                              const CF_LONG all, const CF_LONG rows, const CF_LONG columns, const NUMBER a, const NUMBER b,
                              const NUMBER epsilon CF_ACTIVATION_PARAMETERS) {
 #if WIDTH == 1
@@ -141,6 +146,7 @@ CF_KERNEL void operators_map(FOR_INPUTS(PARAMETER) CF_GLOBAL CF_TYPE(Y_TYPE) *y,
     }
     for (; i + WIDTH <= end; i += WIDTH) {
       const int left = WIDTH;
+      FOR_INPUTS(AHEAD)
       COMPUTE
       STORE_STREAMED(at_y + i, value);
     }

@@ -20,7 +20,7 @@
 #define SLICE 16
 
 // Rows of the walk are the batch; a_step, b_step and y_step are those of columns: a_step that of k.
-CF_KERNEL void operators_matmul(CF_GLOBAL const CF_TYPE(DTYPE) *a, STEPS(a), CF_GLOBAL const CF_TYPE(DTYPE) *b, STEPS(b),
+CF_KERNEL ONE_ITEM void operators_matmul(CF_GLOBAL const CF_TYPE(DTYPE) *a, STEPS(a), CF_GLOBAL const CF_TYPE(DTYPE) *b, STEPS(b),
                                 CF_GLOBAL CF_TYPE(DTYPE) *y, STEPS(y), ROW_SIZES, const CF_LONG a_row,
                                 const CF_LONG b_row, const CF_LONG y_row, const int m, const int k, const int n,
                                 const CF_LONG all, const CF_LONG per_item) {

@@ -21,7 +21,7 @@
   (IS_INSIDE(0, row) && IS_INSIDE(1, row) && IS_INSIDE(2, row) && IS_INSIDE(3, row) && IS_INSIDE(4, row))
 
 // begin, end: of x in y, along the rows' axes and in a row. all: work-items on GPUs.
-CF_KERNEL void operators_pad(CF_GLOBAL const CF_TYPE(DTYPE) *x, STEPS(x), CF_GLOBAL CF_TYPE(DTYPE) *y, STEPS(y), ROW_SIZES,
+CF_KERNEL ONE_ITEM void operators_pad(CF_GLOBAL const CF_TYPE(DTYPE) *x, STEPS(x), CF_GLOBAL CF_TYPE(DTYPE) *y, STEPS(y), ROW_SIZES,
                              const int length, PER_AXIS(begin), PER_AXIS(end), const int begin, const int end,
                              const int rows, const CF_LONG all, const CF_LONG per_item, const NUMBER value) {
 #if WIDTH == 1

@@ -31,7 +31,7 @@
 #endif
 
 // `all` counts elements of y; where channels come in vectors, positions.
-CF_KERNEL void operators_pooling(CF_GLOBAL const CF_TYPE(DTYPE) *x, CF_GLOBAL CF_TYPE(DTYPE) *y,
+CF_KERNEL ONE_ITEM void operators_pooling(CF_GLOBAL const CF_TYPE(DTYPE) *x, CF_GLOBAL CF_TYPE(DTYPE) *y,
 #if INDICES
                                  CF_GLOBAL CF_LONG *indices, STRIDES(indices_step),
 #endif

@@ -30,7 +30,7 @@
 #define IS_NAN(number) ((number) != (number))
 
 // Rows are lines; x_along and y_along are the steps along them, from the last element on if they are below zero.
-CF_KERNEL void operators_scan(CF_GLOBAL const CF_TYPE(X_TYPE) *x, STEPS(x),
+CF_KERNEL ONE_ITEM void operators_scan(CF_GLOBAL const CF_TYPE(X_TYPE) *x, STEPS(x),
 #if OPERATION < 2
                               CF_GLOBAL CF_LONG *y,
 #else

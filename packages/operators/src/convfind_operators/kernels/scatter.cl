@@ -17,7 +17,7 @@
 #define OF_SECOND(a, b) (b)
 
 // Rows are lines; *_along are the steps along them. Numbers below zero count from the end.
-CF_KERNEL void operators_scatter(CF_GLOBAL const INDEX *indices, STEPS(indices), CF_GLOBAL const CF_TYPE(DTYPE) *updates,
+CF_KERNEL ONE_ITEM void operators_scatter(CF_GLOBAL const INDEX *indices, STEPS(indices), CF_GLOBAL const CF_TYPE(DTYPE) *updates,
                                  STEPS(updates), CF_GLOBAL CF_TYPE(DTYPE) *y, STEPS(y), ROW_SIZES, const int length,
                                  const CF_LONG all, const int line, const CF_LONG size, const CF_LONG indices_along,
                                  const CF_LONG updates_along, const CF_LONG y_along) {

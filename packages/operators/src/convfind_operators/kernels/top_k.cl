@@ -21,7 +21,7 @@
 #endif
 
 // Rows are lines; *_along are the steps along them.
-CF_KERNEL void operators_top_k(CF_GLOBAL const CF_TYPE(DTYPE) *x, STEPS(x), CF_GLOBAL CF_TYPE(DTYPE) *y, STEPS(y),
+CF_KERNEL ONE_ITEM void operators_top_k(CF_GLOBAL const CF_TYPE(DTYPE) *x, STEPS(x), CF_GLOBAL CF_TYPE(DTYPE) *y, STEPS(y),
                                CF_GLOBAL CF_LONG *indices, STEPS(indices), ROW_SIZES, const int length, const CF_LONG all,
                                const int line, const int count, const CF_LONG x_along, const CF_LONG y_along,
                                const CF_LONG indices_along) {

@@ -1,15 +1,14 @@
 // operators-copy: y = x where neighbours in x and neighbours in y lie along different axes, in tiles.
 //
 // `a` is the axis of neighbours in x, `b` that of neighbours in y; both have steps in the other tensor, and the rows' axes
-// are those outside. On CPUs a tile of 16 x 16 is transposed in registers; on GPUs a work-group takes a tile
+// are those outside. On CPUs blocks of 16 x 16 are transposed in registers, and whole tiles of SIDE x SIDE are gathered in
+// private memory, since single lines of 64 bytes that lie apart are slow to write; on GPUs a work-group takes a tile
 // of them through local memory, as square as `b` is long, so that both tensors are met in order.
+#include "elements.h"
 #include "walk.h"
 
 #ifndef BYTES
 #define BYTES 4  // of an element: 1, 2, 4 or 8
-#endif
-#ifndef WIDTH
-#define WIDTH 1  // 16 on CPUs
 #endif
 #ifndef INDEX
 #define INDEX CF_LONG  // counts tiles on GPUs, and what a launch has beyond them: CF_UINT where it can
@@ -24,6 +23,9 @@
 #ifndef PAIR
 #define PAIR 1  // 2: neighbours of two bytes are loaded and stored in pairs, which begin at multiples of four bytes
 #endif
+#ifndef SIDE
+#define SIDE 64  // of a tile on CPUs: a multiple of 16
+#endif
 #define SHARE (TILE_A * TILE_B / (GROUP * PAIR))  // of a work-item
 
 #define ELEMENT CF_JOIN(ELEMENT_OF_, BYTES)
@@ -34,11 +36,11 @@
 
 #if WIDTH == 16
 
-#define VECTOR CF_JOIN(VECTOR_OF_, BYTES)
-#define VECTOR_OF_1 uchar16
-#define VECTOR_OF_2 ushort16
-#define VECTOR_OF_4 uint16
-#define VECTOR_OF_8 long16
+#define VECTOR CF_JOIN(VECTOR_IN_, BYTES)
+#define VECTOR_IN_1 uchar16
+#define VECTOR_IN_2 ushort16
+#define VECTOR_IN_4 uint16
+#define VECTOR_IN_8 long16
 
 CF_INLINE VECTOR zip_low(const VECTOR a, const VECTOR b) {
   return (VECTOR)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7);
@@ -68,36 +70,116 @@ CF_INLINE void transpose_tile(VECTOR *rows) {
 
 #endif
 
+#if WIDTH == 16
+#if STREAMED && defined(STORE_STREAMED) && BYTES == 4
+#define PUT(pointer, value)                                   \
+  do {                                                        \
+    if (((size_t)(pointer) & 63) == 0)                        \
+      STORE_STREAMED(pointer, as_float16(value));             \
+    else                                                      \
+      vstore16(value, 0, pointer);                            \
+  } while (0)
+#else
+#define PUT(pointer, value) vstore16(value, 0, pointer)
+#endif
+
+#if BYTES >= 4
+
+// Blocks of 8 x 8, whose halves stay where they are until the last round: 16 rows are more than there are registers.
+#define EIGHT CF_JOIN(EIGHT_OF_, BYTES)
+#define EIGHT_OF_4 uint8
+#define EIGHT_OF_8 long8
+
+CF_INLINE void transpose_block(CF_GLOBAL const ELEMENT *from, const CF_LONG x_step, ELEMENT *to) {
+  EIGHT a[8], b[8];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) a[i] = vload8(0, from + i * x_step);
+#pragma unroll
+  for (int i = 0; i < 8; i += 2) {
+    const EIGHT one = a[i], two = a[i + 1];
+    b[i] = (EIGHT)(one.s0, two.s0, one.s1, two.s1, one.s4, two.s4, one.s5, two.s5);
+    b[i + 1] = (EIGHT)(one.s2, two.s2, one.s3, two.s3, one.s6, two.s6, one.s7, two.s7);
+  }
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    const EIGHT one = b[i / 4 * 4 + i % 4 / 2], two = b[i / 4 * 4 + i % 4 / 2 + 2];
+    a[i] = i % 2 ? (EIGHT)(one.s2, one.s3, two.s2, two.s3, one.s6, one.s7, two.s6, two.s7)
+                 : (EIGHT)(one.s0, one.s1, two.s0, two.s1, one.s4, one.s5, two.s4, two.s5);
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    vstore8((EIGHT)(a[i].lo, a[i + 4].lo), 0, to + i * SIDE);
+    vstore8((EIGHT)(a[i].hi, a[i + 4].hi), 0, to + (i + 4) * SIDE);
+  }
+}
+#define BLOCK 8
+
+#else
+
+CF_INLINE void transpose_block(CF_GLOBAL const ELEMENT *from, const CF_LONG x_step, ELEMENT *to) {
+  VECTOR rows[WIDTH];
+#pragma unroll
+  for (int i = 0; i < WIDTH; ++i) rows[i] = vload16(0, from + i * x_step);
+  transpose_tile(rows);
+#pragma unroll
+  for (int i = 0; i < WIDTH; ++i) vstore16(rows[i], 0, to + i * SIDE);
+}
+#define BLOCK WIDTH
+
+#endif
+
+// Up to 16 rows of x: in blocks as far as they fill them.
+CF_INLINE void transpose_rest(CF_GLOBAL const ELEMENT *from, const CF_LONG x_step, CF_GLOBAL ELEMENT *to,
+                              const CF_LONG y_step, const int count_a, const int count_b) {
+  int a = 0;
+  if (count_b == WIDTH)
+    for (; a + WIDTH <= count_a; a += WIDTH) {
+      VECTOR rows[WIDTH];
+#pragma unroll
+      for (int i = 0; i < WIDTH; ++i) rows[i] = vload16(0, from + i * x_step + a);
+      transpose_tile(rows);
+#pragma unroll
+      for (int i = 0; i < WIDTH; ++i) vstore16(rows[i], 0, to + (a + i) * y_step);
+    }
+  if (count_b == 3)
+    for (; a < count_a; ++a) {
+      const ELEMENT one = from[a], two = from[a + x_step], three = from[a + 2 * x_step];
+      to[a * y_step] = one;
+      to[a * y_step + 1] = two;
+      to[a * y_step + 2] = three;
+    }
+  for (; a < count_a; ++a)
+    for (int i = 0; i < count_b; ++i) to[a * y_step + i] = from[i * x_step + a];
+}
+#endif
+
 // x_step: of b; y_step: of a. `strips`: parts of b of a tile's size; an item of a CPU has `per_item` strips of rows.
-CF_KERNEL void operators_transpose(CF_GLOBAL const ELEMENT *x, STEPS(x), CF_GLOBAL ELEMENT *y, STEPS(y), ROW_SIZES,
+CF_KERNEL ONE_ITEM void operators_transpose(CF_GLOBAL const ELEMENT *x, STEPS(x), CF_GLOBAL ELEMENT *y, STEPS(y), ROW_SIZES,
                                    const int size_a, const int size_b, const int strips, const CF_LONG all,
                                    const CF_LONG per_item) {
 #if WIDTH == 16
+  ELEMENT tile[SIDE * SIDE];
   const CF_LONG first = CF_GLOBAL_ID(0) * per_item;
   for (CF_LONG index = first; index < min(first + per_item, all); ++index) {
     const Row row = ROW_OF(index / strips);
-    const int b = index % strips * WIDTH, count_b = min(size_b - b, WIDTH);
-    CF_GLOBAL const ELEMENT *const from = x + ROW_START(x, row) + b * x_step;
-    CF_GLOBAL ELEMENT *const to = y + ROW_START(y, row) + b;
-    int a = 0;
-    if (count_b == WIDTH)
-      for (; a + WIDTH <= size_a; a += WIDTH) {
-        VECTOR rows[WIDTH];
-#pragma unroll
-        for (int i = 0; i < WIDTH; ++i) rows[i] = vload16(0, from + i * x_step + a);
-        transpose_tile(rows);
-#pragma unroll
-        for (int i = 0; i < WIDTH; ++i) vstore16(rows[i], 0, to + (a + i) * y_step);
+    const int begin = index % strips * SIDE, count_b = min(size_b - begin, SIDE);
+    for (int a = 0; a < size_a; a += SIDE) {
+      CF_GLOBAL const ELEMENT *const from = x + ROW_START(x, row) + begin * x_step + a;
+      CF_GLOBAL ELEMENT *const to = y + ROW_START(y, row) + a * y_step + begin;
+      const int count_a = min(size_a - a, SIDE);
+      if (count_a == SIDE && count_b == SIDE) {
+        for (int b = 0; b < SIDE; b += BLOCK)
+          for (int i = 0; i < SIDE; i += BLOCK) transpose_block(from + b * x_step + i, x_step, tile + i * SIDE + b);
+        for (int i = 0; i < SIDE; ++i)
+          for (int b = 0; b < SIDE; b += WIDTH) {
+            PREFETCH(from + i * x_step + SIDE + b);  // of the next tile
+            PUT(to + i * y_step + b, vload16(0, tile + i * SIDE + b));
+          }
+      } else {
+        for (int b = 0; b < count_b; b += WIDTH)
+          transpose_rest(from + b * x_step, x_step, to + b, y_step, count_a, min(count_b - b, WIDTH));
       }
-    if (count_b == 3)
-      for (; a < size_a; ++a) {
-        const ELEMENT one = from[a], two = from[a + x_step], three = from[a + 2 * x_step];
-        to[a * y_step] = one;
-        to[a * y_step + 1] = two;
-        to[a * y_step + 2] = three;
-      }
-    for (; a < size_a; ++a)
-      for (int i = 0; i < count_b; ++i) to[a * y_step + i] = from[i * x_step + a];
+    }
   }
 #else
   // Neither way of reading it has conflicts of banks: these are four bytes wide.

@@ -1,0 +1,172 @@
+// operators-reduction: on CPUs, where lanes are neighbours in x, and in y where they are lines.
+//
+// A core that reads from one place after the other gets two thirds of what memory gives to one that reads from four: lines,
+// or elements of neighbouring lines, are taken STREAMS at a time, as far from each other as a work-item's share allows.
+#include "functions.h"
+#include "walk.h"
+
+#ifndef OPERATION
+#define OPERATION SUM  // SUM, MEAN, MAX, MIN, PROD, L1, L2, LOG_SUM, SUM_SQUARE, ROOT_SUM
+#endif
+#ifndef ALONG
+#define ALONG 1  // 1: lanes are elements of a line; 0: neighbouring lines
+#endif
+#ifndef X_TYPE
+#define X_TYPE FLOAT32
+#define Y_TYPE FLOAT32
+#endif
+#ifndef MORE_AXES
+#define MORE_AXES 3  // axes of a line beside that of the lanes
+#endif
+#ifndef STRIP
+#define STRIP 4096  // lanes that are reduced at a time, where they are lines: a multiple of 16
+#endif
+#define STREAMS 4
+#define AHEAD_OF 256  // elements
+
+#if WIDTH == 16
+
+// How two results become one, what an element adds to one, and what becomes of the last.
+#define HOW_OF_SUM ADD
+#define HOW_OF_MEAN ADD
+#define HOW_OF_MAX MAX
+#define HOW_OF_MIN MIN
+#define HOW_OF_PROD MUL
+#define HOW_OF_L1 ADD
+#define HOW_OF_L2 ADD
+#define HOW_OF_LOG_SUM ADD
+#define HOW_OF_SUM_SQUARE ADD
+#define HOW_OF_ROOT_SUM ADD
+#define NONE_OF_ADD 0
+#define NONE_OF_MUL 1
+#define NONE_OF_MAX LEAST_NUMBER
+#define NONE_OF_MIN LARGEST_NUMBER
+#define SAME(value) (value)
+#define SQUARE(value) ((value) * (value))
+#define SHARE(value) ((value) / EACH(elements))
+#define ROOT(value) CF_MATH(sqrt)(value)
+#define LOG(value) CF_MATH(log)(value)
+#define PART_OF_SUM SAME
+#define PART_OF_MEAN SAME
+#define PART_OF_MAX SAME
+#define PART_OF_MIN SAME
+#define PART_OF_PROD SAME
+#define PART_OF_L1 OF_MAGNITUDE
+#define PART_OF_L2 SQUARE
+#define PART_OF_LOG_SUM SAME
+#define PART_OF_SUM_SQUARE SQUARE
+#define PART_OF_ROOT_SUM SAME
+#define END_OF_SUM SAME
+#define END_OF_MEAN SHARE
+#define END_OF_MAX SAME
+#define END_OF_MIN SAME
+#define END_OF_PROD SAME
+#define END_OF_L1 SAME
+#define END_OF_L2 ROOT
+#define END_OF_LOG_SUM LOG
+#define END_OF_SUM_SQUARE SAME
+#define END_OF_ROOT_SUM ROOT
+
+#define JOINED(left, right) JOINED_EXPANDED(left, right)
+#define JOINED_EXPANDED(left, right) left##right
+#define HOW JOINED(HOW_OF_, OPERATION)
+#define NONE JOINED(NONE_OF_, HOW)
+#define PART(value) JOINED(PART_OF_, OPERATION)(value)
+#define END(value) JOINED(END_OF_, OPERATION)(value)
+
+CF_INLINE VALUE both(const VALUE a, const VALUE b) { return JOINED(OF_, HOW)(a, b); }
+
+CF_INLINE NUMBER folded(const VALUE lanes) {
+  const __typeof__(lanes.lo) eight = JOINED(OF_, HOW)(lanes.lo, lanes.hi);
+  const __typeof__(eight.lo) four = JOINED(OF_, HOW)(eight.lo, eight.hi);
+  const __typeof__(four.lo) two = JOINED(OF_, HOW)(four.lo, four.hi);
+  return JOINED(OF_, HOW)(two.x, two.y);
+}
+
+#define MORE(t) const CF_LONG t##_m0, const CF_LONG t##_m1, const CF_LONG t##_m2
+// Where an element of a line begins, by its number along `more`.
+#define PLACE(m)                                                                                         \
+  (MORE_AXES == 0 ? 0                                                                                    \
+   : MORE_AXES == 1 ? (m) * x_m0                                                                         \
+                    : (m) % more_0 * x_m0 + (MORE_AXES == 2 ? (m) / more_0 : (m) / more_0 % more_1) * x_m1 + \
+                          (MORE_AXES == 2 ? 0 : (m) / more_0 / more_1 * x_m2))
+
+CF_KERNEL ONE_ITEM void operators_reduction_streams(CF_GLOBAL const CF_TYPE(X_TYPE) *x, STEPS(x), MORE(x),
+                                           CF_GLOBAL CF_TYPE(Y_TYPE) *y, STEPS(y), MORE(y), ROW_SIZES, const int length,
+                                           const int more_0, const int more_1, const int more_2, const CF_LONG all,
+                                           const CF_LONG rows, const CF_LONG columns, const NUMBER elements,
+                                           const NUMBER epsilon) {
+  const CF_LONG first = CF_GLOBAL_ID(0) * rows, last = min(first + rows, all);
+  const CF_LONG more = (CF_LONG)more_0 * more_1 * more_2;
+#if ALONG
+  const CF_LONG share = (last - first + STREAMS - 1) / STREAMS;
+  for (CF_LONG k = 0; k < share; ++k) {
+    CF_GLOBAL const CF_TYPE(X_TYPE) *at_x[STREAMS];
+    CF_GLOBAL CF_TYPE(Y_TYPE) *at_y[STREAMS];
+    VALUE kept[STREAMS];
+    CF_UNROLL
+    for (int s = 0; s < STREAMS; ++s) {
+      const Row row = ROW_OF(min(first + s * share + k, last - 1));  // the last more than once
+      at_x[s] = x + ROW_START(x, row);
+      at_y[s] = y + ROW_START(y, row);
+      kept[s] = EACH(NONE);
+    }
+    for (CF_LONG m = 0; m < more; ++m) {
+      const CF_LONG place = PLACE(m);
+      int i = 0;
+      for (; i + WIDTH <= length; i += WIDTH) {
+        CF_UNROLL
+        for (int s = 0; s < STREAMS; ++s) {
+          PREFETCH(at_x[s] + place + i + AHEAD_OF);
+          kept[s] = both(kept[s], PART(LOAD(X_TYPE, at_x[s] + place + i)));
+        }
+      }
+      if (i < length) {
+        for (int s = 0; s < STREAMS; ++s)
+          kept[s] = both(kept[s], PART(LOAD_SOME(X_TYPE, at_x[s] + place + i, 1, length - i, NONE)));
+      }
+    }
+    for (int s = 0; s < STREAMS; ++s) CF_STORE(Y_TYPE, at_y[s], 0, END(EACH(folded(kept[s]))).s0);
+  }
+#else
+  NUMBER kept[STRIP];
+  const CF_LONG begin = CF_GLOBAL_ID(1) * columns, end = min(begin + columns, (CF_LONG)length);
+  for (CF_LONG index = first; index < last; ++index) {
+    const Row row = ROW_OF(index);
+    for (CF_LONG from = begin; from < end; from += STRIP) {
+      CF_GLOBAL const CF_TYPE(X_TYPE) *const at_x = x + ROW_START(x, row) + from;
+      CF_GLOBAL CF_TYPE(Y_TYPE) *const at_y = y + ROW_START(y, row) + from;
+      const int lanes = min(end - from, (CF_LONG)STRIP), whole = lanes / WIDTH * WIDTH;
+      const CF_LONG share = more / STREAMS;
+      for (int i = 0; i < lanes; i += WIDTH) vstore16(EACH(NONE), 0, kept + i);
+      for (CF_LONG m = 0; m < share; ++m) {
+        CF_GLOBAL const CF_TYPE(X_TYPE) *const one = at_x + PLACE(m), *const two = at_x + PLACE(m + share);
+        CF_GLOBAL const CF_TYPE(X_TYPE) *const three = at_x + PLACE(m + 2 * share), *const four = at_x + PLACE(m + 3 * share);
+        for (int i = 0; i < whole; i += WIDTH) {
+          PREFETCH(one + i + AHEAD_OF);
+          PREFETCH(two + i + AHEAD_OF);
+          PREFETCH(three + i + AHEAD_OF);
+          PREFETCH(four + i + AHEAD_OF);
+          const VALUE low = both(PART(LOAD(X_TYPE, one + i)), PART(LOAD(X_TYPE, two + i)));
+          const VALUE high = both(PART(LOAD(X_TYPE, three + i)), PART(LOAD(X_TYPE, four + i)));
+          vstore16(both(vload16(0, kept + i), both(low, high)), 0, kept + i);
+        }
+      }
+      // Elements that are left, and lanes that fill no vector.
+      for (CF_LONG m = share * STREAMS; m < more; ++m) {
+        CF_GLOBAL const CF_TYPE(X_TYPE) *const one = at_x + PLACE(m);
+        for (int i = 0; i < whole; i += WIDTH)
+          vstore16(both(vload16(0, kept + i), PART(LOAD(X_TYPE, one + i))), 0, kept + i);
+      }
+      for (CF_LONG m = 0; whole < lanes && m < more; ++m) {
+        const VALUE some = LOAD_SOME(X_TYPE, at_x + PLACE(m) + whole, 1, lanes - whole, NONE);
+        vstore16(both(vload16(0, kept + whole), PART(some)), 0, kept + whole);
+      }
+      for (int i = 0; i < lanes; i += WIDTH)
+        STORE_STEPPED(Y_TYPE, at_y + i, 1, 1, lanes - i, END(vload16(0, kept + i)));
+    }
+  }
+#endif
+}
+
+#endif  // WIDTH
