@@ -46,7 +46,8 @@ def address_of(device: OpenCLDevice, memory: cl.Buffer) -> int:
 def test_what_a_buffer_fills_is_in_large_pages(device: OpenCLDevice) -> None:
     if device.target.kind is not DeviceKind.CPU:
         pytest.skip("memory of its own")
-    buffer = device.allocate(7 * MIB)
+    # So large that it is no memory which another buffer had, and has had in large pages.
+    buffer = device.allocate(39 * MIB)
     first = address_of(device, buffer.native)
     end = first + buffer.size
     assert advised(first)

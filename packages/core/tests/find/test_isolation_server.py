@@ -6,13 +6,19 @@ import io
 import queue
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from convfind.errors import DeviceError
 from convfind.find.isolation import wire
+from convfind.find.isolation.place import Place
 from convfind.find.isolation.server import Message, Server
+from convfind.plugins.registry import Registry
+from convfind.settings import PluginSelection
+from convfind.testing import MOCK_TARGET, MockBackend
 
 
 class Compiler:
@@ -60,3 +66,20 @@ def test_a_child_does_not_end_while_it_compiles(server: Server, compiler: Compil
     compiler.may_end.set()
     waiting.join()
     assert answers.get() is None
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "is_same"), [("global_memory", 1 << 30, True), ("arch", "x86-32", False)]
+)
+def test_a_device_with_another_amount_of_memory_is_the_same(
+    server: Server, monkeypatch: pytest.MonkeyPatch, field: str, value: Any, is_same: bool
+) -> None:
+    registry = SimpleNamespace(backends={"mock": MockBackend([MOCK_TARGET])})
+    monkeypatch.setattr(Registry, "build", lambda **_: registry)
+    target = replace(MOCK_TARGET, **{field: value})
+    place = Place("mock", target, PluginSelection(), 1)
+    if is_same:
+        server.open(place)
+    else:
+        with pytest.raises(DeviceError, match=f"another device there, with another {field}"):
+            server.open(place)

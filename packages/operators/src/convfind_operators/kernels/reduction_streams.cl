@@ -91,6 +91,10 @@ CF_INLINE NUMBER folded(const VALUE lanes) {
                     : (m) % more_0 * x_m0 + (MORE_AXES == 2 ? (m) / more_0 : (m) / more_0 % more_1) * x_m1 + \
                           (MORE_AXES == 2 ? 0 : (m) / more_0 / more_1 * x_m2))
 
+#define ALL(pointer) PART(LOAD(X_TYPE, pointer))
+#define SOME(pointer) PART(LOAD_SOME(X_TYPE, pointer, 1, lanes - whole, NONE))
+#define KEEP(i, value) vstore16(both(vload16(0, kept + (i)), value), 0, kept + (i))
+
 CF_KERNEL ONE_ITEM void operators_reduction_streams(CF_GLOBAL const CF_TYPE(X_TYPE) *x, STEPS(x), MORE(x),
                                            CF_GLOBAL CF_TYPE(Y_TYPE) *y, STEPS(y), MORE(y), ROW_SIZES, const int length,
                                            const int more_0, const int more_1, const int more_2, const CF_LONG all,
@@ -147,20 +151,16 @@ CF_KERNEL ONE_ITEM void operators_reduction_streams(CF_GLOBAL const CF_TYPE(X_TY
           PREFETCH(two + i + AHEAD_OF);
           PREFETCH(three + i + AHEAD_OF);
           PREFETCH(four + i + AHEAD_OF);
-          const VALUE low = both(PART(LOAD(X_TYPE, one + i)), PART(LOAD(X_TYPE, two + i)));
-          const VALUE high = both(PART(LOAD(X_TYPE, three + i)), PART(LOAD(X_TYPE, four + i)));
-          vstore16(both(vload16(0, kept + i), both(low, high)), 0, kept + i);
+          KEEP(i, both(both(ALL(one + i), ALL(two + i)), both(ALL(three + i), ALL(four + i))));
         }
+        // Lanes that fill no vector are added up in the same order: where lines are equal, so are results.
+        if (whole < lanes)
+          KEEP(whole, both(both(SOME(one + whole), SOME(two + whole)), both(SOME(three + whole), SOME(four + whole))));
       }
-      // Elements that are left, and lanes that fill no vector.
       for (CF_LONG m = share * STREAMS; m < more; ++m) {
         CF_GLOBAL const CF_TYPE(X_TYPE) *const one = at_x + PLACE(m);
-        for (int i = 0; i < whole; i += WIDTH)
-          vstore16(both(vload16(0, kept + i), PART(LOAD(X_TYPE, one + i))), 0, kept + i);
-      }
-      for (CF_LONG m = 0; whole < lanes && m < more; ++m) {
-        const VALUE some = LOAD_SOME(X_TYPE, at_x + PLACE(m) + whole, 1, lanes - whole, NONE);
-        vstore16(both(vload16(0, kept + whole), PART(some)), 0, kept + whole);
+        for (int i = 0; i < whole; i += WIDTH) KEEP(i, ALL(one + i));
+        if (whole < lanes) KEEP(whole, SOME(one + whole));
       }
       for (int i = 0; i < lanes; i += WIDTH)
         STORE_STEPPED(Y_TYPE, at_y + i, 1, 1, lanes - i, END(vload16(0, kept + i)));

@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import fields, replace
 from typing import IO, Any, TypeAlias
 
 from convfind.errors import DeviceError
@@ -79,8 +80,12 @@ class Server:
         registry = Registry.build(selection=place.plugins)
         backend, _, selector = place.name.partition(":")
         device = registry.backends[backend].open(selector)
-        if device.target != place.target:
-            msg = f"{place.name} is {device.target.identity} there, not {place.target.identity}"
+        # How much memory a runtime counts may depend on what others use.
+        here = replace(device.target, global_memory=place.target.global_memory)
+        if here != place.target:
+            what = [one.name for one in fields(here) if one.compare]
+            other = [name for name in what if getattr(here, name) != getattr(place.target, name)]
+            msg = f"{place.name} is another device there, with another {' and '.join(other)}"
             raise DeviceError(msg)
         # The parent keeps what is compiled: a file must not depend on who may be killed.
         store = BinaryStore.open(None)
