@@ -59,7 +59,7 @@ class ConvOperands(Mapping[str, Array]):
         return tensor_view(self._problem, name, self[name])
 
     def sampled(self, sample: Sample, name: str, of: str) -> Array:
-        """Return what a sample has of a tensor, which stands where the sample has another one."""
+        """Return what a sample has of a tensor, chosen as of the tensor ``of``: z as the result."""
         part = self.parts.get(name)
         if part is None or name in self._made:
             return sample.part(of, self.view(name))

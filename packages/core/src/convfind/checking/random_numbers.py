@@ -88,7 +88,7 @@ class Part:
         return self.numbers.part(self.start, self.count)
 
     def some(self, shape: tuple[int, ...], places: Mapping[int, Array]) -> Array:
-        """Return those of a packed array that are at some places of some axes, of the rest all."""
+        """Return a part of a packed array of this shape: some places of some axes, by axis."""
         row = math.prod(shape[1:])
 
         def some_of(at: int) -> Array:

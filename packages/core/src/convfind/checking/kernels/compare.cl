@@ -15,7 +15,7 @@ CF_INLINE double larger(double one, double other) { return one < other ? other :
 CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void compare(
     CF_GLOBAL const CF_TYPE(DTYPE) *result, CF_GLOBAL const CF_TYPE(RIGHT) *right,
     CF_GLOBAL const CF_TYPE(YARDSTICK) *yardstick, CF_GLOBAL double *found, const CF_LONG count, const float step,
-  const double factor, const double addend CF_ACTIVATION_PARAMETERS) {
+    const double factor, const double addend CF_ACTIVATION_PARAMETERS) {
   CF_LOCAL double parts[NUMBERS * ITEMS];
   const int item = CF_LOCAL_ID(0);
   const CF_LONG first = (CF_LONG)CF_GROUP_ID(0) * ITEMS + item, stride = CF_GLOBAL_SIZE(0);
