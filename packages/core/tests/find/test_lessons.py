@@ -63,6 +63,16 @@ def test_the_error_that_is_left_is_the_one_seen() -> None:
     assert wild["a"].error == before["a"].error, "an error is never larger than without lessons"
 
 
+@pytest.mark.parametrize("source", SIBLINGS)
+def test_records_and_models_of_other_devices_are_corrected_like_indices(source: str) -> None:
+    lessons: Lessons = {}
+    for _ in range(20):
+        learn(lessons, PROBLEM, forecasts(source, a=1.0, b=1.0), {"a": 1.0, "b": 2.0})
+    found = corrected(lessons, NEXT, forecasts(source, 0.17, a=1.0, b=1.0))
+    assert ratio(found) == pytest.approx(0.5, rel=0.1)
+    assert found["a"].error == pytest.approx(0.1)
+
+
 def test_after_few_problems_the_error_is_nearly_the_forecasts() -> None:
     found = corrected(taught(1, a=1.0, b=1.0), NEXT, forecasts(a=1.0, b=1.0))
     assert found["a"].error == pytest.approx(0.3)

@@ -57,8 +57,8 @@ class Forecast(NamedTuple):
 
     @property
     def is_foreign(self) -> bool:
-        """True where it is a model's of another device, or the solver's own word."""
-        return self.source in (INDEX, SIBLINGS[1])
+        """True where another device is behind it, or the solver's own word."""
+        return self.source in (INDEX, *SIBLINGS)
 
 
 class Source(NamedTuple):

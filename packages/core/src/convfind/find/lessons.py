@@ -1,8 +1,8 @@
 """Lessons: how far forecasts were off in a session's finds so far, and what follows for the next.
 
-Models of other devices and indices err alike from problem to problem: a solver that took longer
-than they said, beside the others, will do so again. A problem's own scale says nothing, so each
-time counts beside those of the other solvers that ran.
+Models and records of other devices, and indices, err alike from problem to problem: a solver that
+took longer than they said, beside the others, will do so again. A problem's own scale says nothing,
+so each time counts beside those of the other solvers that ran.
 """
 
 from __future__ import annotations
