@@ -111,7 +111,7 @@ def test_work_groups_cover_the_result(solver: GroupsConv) -> None:
             # Items of a wave each have a column; of a row they copy what the filter reaches.
             columns = 16 * config.integer("blocks")
             assert strip <= columns
-            assert strip + shape.taps[1] - 1 <= config.integer("copies") * columns
+            assert strip + shape.window[1] - 1 <= config.integer("copies") * columns
             channels = 8 * config.integer("octets")
             blocks = -(-shape.groups * shape.channels // channels)
             items = launch.local_size[0]

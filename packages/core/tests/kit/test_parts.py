@@ -10,6 +10,7 @@ from convfind.kit.parts import (
     even_parts,
     part_bytes,
     parts_in_rounds,
+    parts_of_result,
     parts_within,
     pieces,
 )
@@ -66,6 +67,9 @@ def test_a_part_is_a_result_in_float32(direction: Direction) -> None:
     assert part_bytes(problem) == 4 * sizes[direction.writes]
     assert bytes_of_parts(problem, 3) == 3 * part_bytes(problem)
     assert bytes_of_parts(problem, 1) == 0
+    assert parts_of_result(problem, 5, None) == 5
+    assert parts_of_result(problem, 5, 4 * part_bytes(problem) - 1) == 3
+    assert parts_of_result(problem, 5, 0) == 1
 
 
 def test_pieces_follow_each_other_to_the_end() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from convfind.device.target import Target
-from convfind.kit.variant import PlainVariant, TunableVariant
+from convfind.kit.variant import TO_TENSORS, PlainVariant, TunableVariant, variants
 from convfind.problem import ConvProblem
 from convfind.solver.applicability import APPLICABLE, Applicability
 from convfind.solver.config import Config
@@ -91,3 +91,15 @@ def test_a_recipe_gets_the_config_or_the_default() -> None:
     tuned = Tuned(channels_last=False)
     assert tuned.solution(PROBLEM, MOCK_TARGET).config == Config(rows=1)
     assert tuned.solution(PROBLEM, MOCK_TARGET, Config(rows=2)).config == Config(rows=2)
+
+
+def test_variants_are_those_of_each_direction_and_layout() -> None:
+    assert [solver.solver_id for solver in variants(Open)] == [
+        *("test-open-nchw-fwd", "test-open-nhwc-fwd"),
+        *("test-open-nchw-bwd-data", "test-open-nhwc-bwd-data"),
+    ]
+    assert [direction.writes for direction in TO_TENSORS] == ["y", "x"]
+    gradients = variants(Open, (Direction.BACKWARD_WEIGHTS,))
+    assert [solver.solver_id for solver in gradients] == [
+        *("test-open-nchw-bwd-weights", "test-open-nhwc-bwd-weights")
+    ]

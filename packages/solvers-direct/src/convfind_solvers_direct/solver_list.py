@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
-
+from convfind.kit.variant import LAYOUTS, TO_TENSORS, variants
 from convfind.solver import Solver
 from convfind.types import Direction
 from convfind_solvers_direct.cpu.conv import CpuPixels, CpuPlanes
@@ -16,11 +15,7 @@ from convfind_solvers_direct.cpu.first_phases_weights import (
 from convfind_solvers_direct.cpu.first_weights import CpuFirstWeights
 from convfind_solvers_direct.cpu.groups import CpuGroups
 from convfind_solvers_direct.cpu.narrow import CpuNarrow
-from convfind_solvers_direct.cpu.weights import (
-    CpuGroupsWeights,
-    CpuPixelsWeights,
-    CpuPlanesWeights,
-)
+from convfind_solvers_direct.cpu.weights import CpuGroupsWeights, CpuPixelsWeights, CpuPlanesWeights
 from convfind_solvers_direct.gpu.bands import BandsConv
 from convfind_solvers_direct.gpu.conv import OneLaunch
 from convfind_solvers_direct.gpu.first import GpuFirst
@@ -38,8 +33,6 @@ from convfind_solvers_direct.naive import NaiveSolver
 from convfind_solvers_direct.nvidia.groups import GroupsConv
 from convfind_solvers_direct.nvidia.stages import StagesConv
 
-_WITH_WEIGHTS = (Direction.FORWARD, Direction.BACKWARD_DATA)
-_LAYOUTS = (False, True)  # channels last
 _ONE_LAUNCH: tuple[type[OneLaunch], ...] = (
     *(GroupsConv, StagesConv, BandsConv, WideConv, LinesConv, PlanesConv, PixelsConv),
 )
@@ -51,20 +44,17 @@ def solvers() -> list[Solver]:
         CpuFirstPhases(),
         CpuFirstPhasesWeights(),
         CpuFirstBlocksWeights(),
-        *(CpuFirst(channels_last=channels_last) for channels_last in _LAYOUTS),
-        *(
-            CpuNarrow(direction, channels_last=channels_last)
-            for direction, channels_last in product(_WITH_WEIGHTS, _LAYOUTS)
-        ),
-        *(CpuFirstWeights(channels_last=channels_last) for channels_last in _LAYOUTS),
-        *(GpuFirst(channels_last=channels_last) for channels_last in _LAYOUTS),
-        *(GpuLast(direction) for direction in _WITH_WEIGHTS),
-        *(GpuFirstWeights(channels_last=channels_last) for channels_last in _LAYOUTS),
-        *(solver(direction) for direction in _WITH_WEIGHTS for solver in (CpuPlanes, CpuPixels)),
+        *(CpuFirst(channels_last=channels_last) for channels_last in LAYOUTS),
+        *variants(CpuNarrow),
+        *(CpuFirstWeights(channels_last=channels_last) for channels_last in LAYOUTS),
+        *(GpuFirst(channels_last=channels_last) for channels_last in LAYOUTS),
+        *(GpuLast(direction) for direction in TO_TENSORS),
+        *(GpuFirstWeights(channels_last=channels_last) for channels_last in LAYOUTS),
+        *(solver(direction) for direction in TO_TENSORS for solver in (CpuPlanes, CpuPixels)),
         CpuGroups(),
         *(CpuGroupsWeights(), CpuPlanesWeights(), CpuPixelsWeights()),
         UpsampledConv(),
-        *(solver(direction) for solver in _ONE_LAUNCH for direction in _WITH_WEIGHTS),
+        *(solver(direction) for solver in _ONE_LAUNCH for direction in TO_TENSORS),
         WideWeights(),
         PlanesWeights(),
         PixelsWeights(),

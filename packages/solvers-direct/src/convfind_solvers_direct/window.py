@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 
+from convfind.kit.blocks import Axes, Geometry, per_axis
 from convfind.problem import ConvProblem
 from convfind.solver import APPLICABLE, Applicability, Reason, Rejected
-from convfind.solver.recipe import Memory
-from convfind.types import Direction
-
-Axes = tuple[int, int]
 
 #: With more channels a group an implicit GEMM is faster.
 MOST_CHANNELS = 8
@@ -23,46 +19,28 @@ LARGEST_STRIDE = 8
 _WIDEST = 128
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """From ``source`` to ``result``; channels and filters are those of one group in the two.
+class Window(Geometry):
+    """A convolution in two axes; a 1-D problem is one of height 1."""
 
-    For backward-weights, this describes the forward problem. A 1-D problem is one of height 1.
-    """
-
-    is_gradient: bool
-    images: int
-    groups: int
-    channels: int
-    filters: int
-    size: Axes
-    out: Axes
-    taps: Axes
-    stride: Axes
-    dilation: Axes
-    padding: Axes
-
-    @property
-    def source(self) -> str:
-        """The tensor that is read beside the weights."""
-        return Memory.Y if self.is_gradient else Memory.X
-
-    @property
-    def result(self) -> str:
-        """The tensor that is written."""
-        return Memory.X if self.is_gradient else Memory.Y
+    __slots__ = ()
 
     @property
     def shift(self) -> Axes:
         """Places before the first result with which a multiple of the stride begins."""
         if not self.is_gradient:
             return 0, 0
-        height, width = (pad % step for pad, step in zip(self.padding, self.stride, strict=True))
-        return height, width
+        return tuple(pad % step for pad, step in zip(self.padding, self.stride, strict=True))
+
+    @property
+    def zeros_before(self) -> Axes:
+        """Zeros before the source that the first result takes, where strides are 1."""
+        if not self.is_gradient:
+            return self.padding
+        return tuple(size - 1 - pad for size, pad in zip(self.window, self.padding, strict=True))
 
     def span(self, results: int, axis: int) -> int:
         """Source places that neighbouring results take along an axis."""
-        taps, step, dilation = self.taps[axis], self.stride[axis], self.dilation[axis]
+        taps, step, dilation = self.window[axis], self.stride[axis], self.dilation[axis]
         if self.is_gradient:
             return (taps - 1) * dilation // step + (results - 1) // step + 1
         return (results - 1) * step + (taps - 1) * dilation + 1
@@ -70,42 +48,18 @@ class Window:
     @property
     def macros(self) -> dict[str, int]:
         """The sizes that are compiled in."""
-        axes = {"FILTER": self.taps, "STRIDE": self.stride, "DILATION": self.dilation}
         return {
             "GRADIENT": int(self.is_gradient),
             "CHANNELS": self.channels,
             "FILTERS": self.filters,
-            **{
-                f"{name}_{axis}": size[i]
-                for name, size in axes.items()
-                for i, axis in enumerate("HW")
-            },
+            **per_axis(FILTER=self.window, STRIDE=self.stride, DILATION=self.dilation),
         }
 
 
 @lru_cache(maxsize=64)
 def window(problem: ConvProblem) -> Window:
     """Return what the kernels compute for a plain, packed problem of one layout."""
-    k, c = problem.w_shape[0] // problem.groups, problem.w_shape[1]
-    is_gradient = problem.direction is Direction.BACKWARD_DATA
-    x, y = _in_2d(problem.x_shape[2:], 1), _in_2d(problem.y_shape[2:], 1)
-    taps = _in_2d(problem.filter, 1)
-    # The step between taps that do not exist does not matter.
-    dilation = _in_2d(problem.dilation, 1)
-    steps = zip(dilation, taps, strict=True)
-    height, width = (step if count > 1 else 1 for step, count in steps)
-    return Window(
-        is_gradient,
-        problem.x_shape[0],
-        problem.groups,
-        *((k, c) if is_gradient else (c, k)),
-        y if is_gradient else x,
-        x if is_gradient else y,
-        taps,
-        _in_2d(problem.stride, 1),
-        (height, width),
-        _in_2d(problem.padding, 0),
-    )
+    return Window.of(problem, 2)
 
 
 def judge(problem: ConvProblem) -> Applicability:
@@ -131,8 +85,3 @@ def judge_image(problem: ConvProblem) -> Applicability:
     if max(image, *problem.padding) > LARGEST:
         return Rejected(Reason.SIZE_LIMIT, f"an image of {image} elements, or its padding")
     return APPLICABLE
-
-
-def _in_2d(values: tuple[int, ...], missing: int) -> Axes:
-    height, width = (missing,) * (2 - len(values)) + values
-    return height, width

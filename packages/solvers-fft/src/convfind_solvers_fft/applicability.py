@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from convfind.kit.plane_geometry import plane_geometry
-from convfind.problem import EPILOGUE_TRAITS, FIRST_TRAITS, ConvProblem, Trait
+from convfind.problem import PACKED_TRAITS, ConvProblem, Trait
 from convfind.solver import APPLICABLE, Applicability, Domain, Reason, Rejected
 from convfind.types import DataType
 from convfind_solvers_fft.geometry import LEAST_STEP
@@ -14,8 +14,7 @@ from convfind_solvers_fft.geometry import LEAST_STEP
 DOMAIN = Domain(
     dtypes=(DataType.FLOAT32,),
     ranks=(2,),
-    traits=FIRST_TRAITS - {Trait.STRIDE, Trait.DILATION, Trait.GAPS, Trait.STRICT}
-    | EPILOGUE_TRAITS,
+    traits=PACKED_TRAITS - {Trait.STRIDE, Trait.DILATION, Trait.STRICT},
 )
 #: Products that a filter must have for the direct formula: below, other families always win.
 _LEAST_TAPS = 25

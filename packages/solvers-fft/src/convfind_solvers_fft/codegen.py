@@ -12,14 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from convfind_solvers_fft.fourier import (
-    Graph,
-    Node,
-    Operation,
-    adjoint,
-    complex_graph,
-    real_graph,
-)
+from convfind_solvers_fft.fourier import Graph, Node, Operation, adjoint, complex_graph, real_graph
 
 KERNELS = Path(__file__).parent / "kernels"
 #: Sizes of tiles.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from convfind.device.target import Target
-from convfind.kit.blocks import Epilogue, Grid, pieces
+from convfind.kit.blocks import Epilogue, Grid, Limit, pieces
 from convfind.problem import ConvProblem
 from convfind.solver import Config
 from convfind.solver.kernel_spec import Program
@@ -46,9 +46,7 @@ class CpuDenseSolver(ProductsSolver):
     beside_tiles = 16  # each packed weight is read from memory
     file = "cpu_dense"
 
-    def recipe(
-        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, config: Config, limit: Limit) -> Recipe:
         """One launch for the weights; for each part of the tiles: data, products, result."""
         one = DenseSizes.one(problem, target, config)
         budget = config.integer("chunk_mib") << 20

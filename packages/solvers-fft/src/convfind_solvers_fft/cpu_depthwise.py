@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from convfind.device.target import Target
-from convfind.kit.blocks import Epilogue, Grid, round_up
+from convfind.kit.blocks import Epilogue, Grid, Limit, round_up
 from convfind.kit.plane_geometry import plane_geometry
 from convfind.problem import ConvProblem
 from convfind.solver import Applicability, Config
@@ -38,9 +38,7 @@ class CpuDepthwise(CpuSolver):
 class CpuDepthwiseSolver(CpuDepthwise):
     """A float32 depthwise convolution to x or y, in one family of layouts."""
 
-    def recipe(
-        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, config: Config, limit: Limit) -> Recipe:
         """One launch for the weights, and one for all the rest."""
         shape, tiling = plane_geometry(problem), tiling_of(problem, config.integer("tile"))
         epilogue = Epilogue.of(problem)
@@ -52,7 +50,8 @@ class CpuDepthwiseSolver(CpuDepthwise):
         share = -(-tiling.tiles * blocks // (ITEMS_PER_CORE * target.compute_units))
         share = min(share, tiling.tiles)
         pack = Grid(program, "fft_cpu_filter", blocks)(
-            *(Memory.W, Memory.PACKED, shape.groups, *shape.window),
+            *(Memory.W, Memory.PACKED),
+            *(shape.groups, *shape.window),
             *map(i64, (w_channel, w_tap)),
             shape.flipped,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from convfind.device.target import Target
-from convfind.kit.blocks import Epilogue, Grid, even_parts, parts_within
+from convfind.kit.blocks import Epilogue, Grid, Limit, even_parts, parts_within
 from convfind.kit.plane_geometry import plane_geometry
 from convfind.problem import ConvProblem
 from convfind.solver import Config
@@ -17,9 +17,7 @@ from convfind_solvers_fft.programs import CPU
 class CpuDepthwiseWeightsSolver(CpuDepthwise):
     """w from x and y of a float32 depthwise convolution, in one family of layouts."""
 
-    def recipe(
-        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, config: Config, limit: Limit) -> Recipe:
         """One launch for the sums of runs of tiles, and one for the weights."""
         tile = config.integer("tile")
         shape, tiling = plane_geometry(problem), tiling_of(problem, tile)

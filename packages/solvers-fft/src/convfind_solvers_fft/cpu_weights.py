@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from convfind.device.target import Target
-from convfind.kit.blocks import Epilogue, Grid, pieces
+from convfind.kit.blocks import Epilogue, Grid, Limit, pieces
 from convfind.problem import ConvProblem
 from convfind.solver import Config
 from convfind.solver.kernel_spec import Program
@@ -37,9 +37,7 @@ class CpuWeightsSolver(ProductsSolver):
     direct_share = 0.7
     file = "cpu_weights"
 
-    def recipe(
-        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, config: Config, limit: Limit) -> Recipe:
         """For each part of the tiles x, y and products; then the result."""
         one = _Sizes.one(problem, target, config)
         *_, sums, end = one.places

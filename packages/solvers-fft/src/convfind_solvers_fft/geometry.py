@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
 
-from convfind.kit.plane_geometry import Axes, PlaneGeometry, plane_geometry
+from convfind.kit.blocks import Axes
+from convfind.kit.plane_geometry import PlaneGeometry, plane_geometry
 from convfind.problem import ConvProblem
 
 #: A tile's results along each axis, at least, where there are more: less of them do not pay.

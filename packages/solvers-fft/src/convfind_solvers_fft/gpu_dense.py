@@ -6,19 +6,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from convfind.device.target import Target
-from convfind.kit.blocks import NO_EPILOGUE, Epilogue, Grid, pieces, round_up
+from convfind.kit.blocks import NO_EPILOGUE, Epilogue, Grid, Limit, pieces, round_up
 from convfind.problem import ConvProblem
 from convfind.solver import Applicability, Config
-from convfind.solver.recipe import (
-    Argument,
-    BufferArg,
-    Launch,
-    Memory,
-    Recipe,
-    align,
-    i32,
-    i64,
-)
+from convfind.solver.recipe import Argument, BufferArg, Launch, Memory, Recipe, align, i32, i64
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind_solvers_fft.applicability import judge_dense
 from convfind_solvers_fft.geometry import Tiling, tiling_of
@@ -130,9 +121,7 @@ class GpuDenseSolver(GpuSolver):
             tile=tile, tile_m=_side(rows), tile_n=_side(columns), chunk_mib=_DEFAULT_CHUNK
         )
 
-    def recipe(
-        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, config: Config, limit: Limit) -> Recipe:
         """Weights to spectra; for each part of the tiles data, their product, and the result.
 
         The weight gradient: for each part data, y and their product, which add up; then the result.
@@ -181,7 +170,7 @@ class GpuDenseSolver(GpuSolver):
             return data, place(filters_view, Memory.WORKSPACE, data.end), result
         return data, place(filters_view, Memory.PACKED, 0), result
 
-    def _part(self, problem: ConvProblem, config: Config, limit: int | None) -> int:
+    def _part(self, problem: ConvProblem, config: Config, limit: Limit) -> int:
         """Tiles whose spectra fit the memory: those of the weights are needed anyway."""
         tiling = tiling_of(problem, config.integer("tile"))
         one, two = (

@@ -7,7 +7,7 @@ from math import log2
 from types import MappingProxyType
 
 from convfind.device.target import Target
-from convfind.kit.blocks import NO_EPILOGUE, Epilogue, Grid, round_up
+from convfind.kit.blocks import NO_EPILOGUE, Epilogue, Grid, Limit, round_up
 from convfind.problem import ConvProblem
 from convfind.solver import Applicability, Config
 from convfind.solver.recipe import Argument, BufferArg, Launch, Memory, Recipe, i32
@@ -94,9 +94,7 @@ class GpuDepthwiseSolver(GpuDepthwise):
     units = MappingProxyType({16: 8, 24: 8, 32: 8, 48: 4, 64: 2})
     file = "gpu_depthwise"
 
-    def recipe(
-        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, config: Config, limit: Limit) -> Recipe:
         """One launch for the weights, and one for all the rest."""
         tile = config.integer("tile")
         tiling, units = tiling_of(problem, tile), self.units[tile]

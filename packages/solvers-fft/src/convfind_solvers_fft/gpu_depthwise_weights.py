@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from convfind.device.target import Target
-from convfind.kit.blocks import Epilogue, even_parts, parts_within
+from convfind.kit.blocks import Epilogue, Limit, even_parts, parts_within
 from convfind.problem import ConvProblem
 from convfind.solver import Config
 from convfind.solver.recipe import BufferArg, Memory, Recipe, i32
@@ -24,9 +24,7 @@ class GpuDepthwiseWeightsSolver(GpuDepthwise):
     units = MappingProxyType({16: 8, 24: 8, 32: 4, 48: 2, 64: 1})
     file = "gpu_depthwise_weights"
 
-    def recipe(
-        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, config: Config, limit: Limit) -> Recipe:
         """One launch for the sums of runs of tiles, one for those of all, one for the weights."""
         tile = config.integer("tile")
         tiling, units = tiling_of(problem, tile), self.units[tile]

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from convfind.kit.variant import variants
 from convfind.solver import Solver
 from convfind.types import Direction
-from convfind_solvers_fft.cpu import CpuSolver
 from convfind_solvers_fft.cpu_dense import CpuDenseSolver
 from convfind_solvers_fft.cpu_depthwise import CpuDepthwiseSolver
 from convfind_solvers_fft.cpu_depthwise_weights import CpuDepthwiseWeightsSolver
 from convfind_solvers_fft.cpu_weights import CpuWeightsSolver
-from convfind_solvers_fft.gpu import GpuSolver
 from convfind_solvers_fft.gpu_dense import GpuDenseSolver
 from convfind_solvers_fft.gpu_depthwise import GpuDepthwiseSolver
 from convfind_solvers_fft.gpu_depthwise_weights import GpuDepthwiseWeightsSolver
-
-_TO_TENSORS = (Direction.FORWARD, Direction.BACKWARD_DATA)
 
 
 def solvers() -> list[Solver]:
@@ -27,23 +22,17 @@ def solvers() -> list[Solver]:
 def cpu_solvers() -> list[Solver]:
     """Return those for CPUs."""
     return [
-        *_variants(CpuDepthwiseSolver, *_TO_TENSORS),
-        *_variants(CpuDepthwiseWeightsSolver, Direction.BACKWARD_WEIGHTS),
-        *_variants(CpuDenseSolver, *_TO_TENSORS),
-        *_variants(CpuWeightsSolver, Direction.BACKWARD_WEIGHTS),
+        *variants(CpuDepthwiseSolver),
+        *variants(CpuDepthwiseWeightsSolver, (Direction.BACKWARD_WEIGHTS,)),
+        *variants(CpuDenseSolver),
+        *variants(CpuWeightsSolver, (Direction.BACKWARD_WEIGHTS,)),
     ]
 
 
 def gpu_solvers() -> list[Solver]:
     """Return those for GPUs."""
     return [
-        *_variants(GpuDepthwiseSolver, *_TO_TENSORS),
-        *_variants(GpuDepthwiseWeightsSolver, Direction.BACKWARD_WEIGHTS),
-        *_variants(GpuDenseSolver, *Direction),
+        *variants(GpuDepthwiseSolver),
+        *variants(GpuDepthwiseWeightsSolver, (Direction.BACKWARD_WEIGHTS,)),
+        *variants(GpuDenseSolver, Direction),
     ]
-
-
-def _variants(kind: type[CpuSolver | GpuSolver], *directions: Direction) -> Iterator[Solver]:
-    for direction in directions:
-        for channels_last in (False, True):
-            yield kind(direction, channels_last=channels_last)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from convfind.kit.plane_geometry import Axes, PlaneGeometry
+from convfind.kit.blocks import Axes
+from convfind.kit.plane_geometry import PlaneGeometry
 from convfind.problem import ConvProblem
 from convfind.solver.recipe import Memory, ScalarArg, i32, i64
 from convfind_solvers_fft.geometry import Tiling

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from convfind.kit.variant import LAYOUTS, TO_TENSORS, variants
 from convfind.solver import Solver
 from convfind.types import Direction
 from convfind_solvers_igemm.cpu.conv import ChannelsFirst, ChannelsLast, ChannelsLastInline
@@ -20,8 +23,6 @@ from convfind_solvers_igemm.nvidia.weights import MatrixWeightsSolver
 
 #: Sizes compiled in first: that is quicker where there is time to compile and to measure.
 _FORMS = (True, False)
-_LAYOUTS = (False, True)  # channels last
-_WITH_WEIGHTS = (Direction.FORWARD, Direction.BACKWARD_DATA)
 _PLAIN: tuple[type[ChannelsFirst | ChannelsLast], ...] = (ChannelsFirst, ChannelsLast)
 
 
@@ -47,28 +48,19 @@ def cpu_solvers() -> list[Solver]:
         ChannelsLast(Direction.BACKWARD_DATA),
         ChannelsLastInline(Direction.BACKWARD_DATA),
         ChannelsFirstRowsBackwardWeights(),
-        *(CpuBackwardWeights(channels_last=last) for last in _LAYOUTS),
+        *(CpuBackwardWeights(channels_last=last) for last in LAYOUTS),
         ChannelsLastPointwiseBackwardWeights(),
-        *(CpuWidened(kind(direction)) for direction in _WITH_WEIGHTS for kind in _PLAIN),
-        *(CpuWidened(CpuBackwardWeights(channels_last=last)) for last in _LAYOUTS),
+        *(CpuWidened(kind(direction)) for direction in TO_TENSORS for kind in _PLAIN),
+        *(CpuWidened(CpuBackwardWeights(channels_last=last)) for last in LAYOUTS),
     ]
 
 
 def gpu_solvers() -> list[Solver]:
     """Return those for GPUs."""
     return [
-        *_convolutions(MatrixConvSolver),
+        *(one for fixed in _FORMS for one in variants(partial(MatrixConvSolver, fixed=fixed))),
         *(MatrixWeightsSolver(fixed=fixed) for fixed in _FORMS),
-        *(DotSolver(channels_last=last, fixed=fixed) for fixed in _FORMS for last in _LAYOUTS),
-        *_convolutions(ConvSolver),
-        *(WeightsSolver(channels_last=last, fixed=fixed) for fixed in _FORMS for last in _LAYOUTS),
-    ]
-
-
-def _convolutions(kind: type[MatrixConvSolver | ConvSolver]) -> list[Solver]:
-    return [
-        kind(direction, channels_last=last, fixed=fixed)
-        for fixed in _FORMS
-        for direction in _WITH_WEIGHTS
-        for last in _LAYOUTS
+        *(DotSolver(channels_last=last, fixed=fixed) for fixed in _FORMS for last in LAYOUTS),
+        *(one for fixed in _FORMS for one in variants(partial(ConvSolver, fixed=fixed))),
+        *(WeightsSolver(channels_last=last, fixed=fixed) for fixed in _FORMS for last in LAYOUTS),
     ]

@@ -6,19 +6,13 @@ from functools import cache
 from math import sqrt
 
 from convfind.checking.accuracy import ROUNDING_SPREAD, SCALING_ROUNDINGS
-from convfind.problem import EPILOGUE_TRAITS, FIRST_TRAITS, ConvProblem, Trait
+from convfind.problem import PACKED_TRAITS, ConvProblem, Trait
 from convfind.solver import APPLICABLE, Applicability, Domain, Reason, Rejected
 from convfind.types import AccuracyClass, DataType, Direction
 from convfind_solvers_winograd.cook_toom import Transform
 
-#: The domains of transforms of filters with stride 1, and with stride 2.
-_EITHER = Domain(
-    dtypes=(DataType.FLOAT32,),
-    ranks=(2,),
-    traits=FIRST_TRAITS - {Trait.GAPS, Trait.STRICT} | EPILOGUE_TRAITS,
-)
-UNSTRIDED = _EITHER.without(Trait.STRIDE)
-STRIDED = _EITHER.without(Trait.DILATION)
+#: The domain of all transforms; each is for filters with stride 1, or with stride 2.
+DOMAIN = Domain(dtypes=(DataType.FLOAT32,), ranks=(2,), traits=PACKED_TRAITS - {Trait.STRICT})
 #: Channels-first tiles are cut from patches of rows in the private memory of CPUs.
 MOST_DILATION = 16
 #: From this growth of rounding errors on, the problem must accept to lose bits.

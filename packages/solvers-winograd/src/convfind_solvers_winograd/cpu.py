@@ -7,23 +7,18 @@ from dataclasses import replace
 from math import prod
 
 from convfind.device.target import Target
-from convfind.kit.blocks import TunableVariant, cpu_index, round_up
+from convfind.kit.blocks import Axes, TunableVariant, cpu_index, round_up
 from convfind.kit.pixel_pitch import has_only_pitch, result_pitch
-from convfind.kit.plane_geometry import Axes, PlaneGeometry
-from convfind.problem import ConvProblem, Trait
+from convfind.kit.plane_geometry import PlaneGeometry
+from convfind.problem import ConvProblem
 from convfind.solver import CPUS, Applicability, Config, Reason, Rejected
 from convfind.solver.defines import DefineValue
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import ScalarArg, i32
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import DataType, Direction
-from convfind_solvers_winograd.applicability import (
-    MOST_DILATION,
-    STRIDED,
-    UNSTRIDED,
-    judge,
-)
-from convfind_solvers_winograd.cook_toom import Spread, Transform
+from convfind_solvers_winograd.applicability import DOMAIN, MOST_DILATION, judge
+from convfind_solvers_winograd.cook_toom import Spread
 from convfind_solvers_winograd.geometry import count_tiles, filled, geometry
 from convfind_solvers_winograd.programs import CPU
 from convfind_solvers_winograd.solver import WinogradSolver
@@ -47,24 +42,8 @@ class CpuSolver(WinogradSolver, TunableVariant):
 
     device = "cpu"
     backends = ("opencl",)
+    domain = replace(DOMAIN, kinds=CPUS)
     kernels = ""  # end of the name of the file, behind that of the transform
-    takes_pitch = False  # results of channels last with gaps between pixels, too
-
-    def __init__(
-        self,
-        transform: Transform,
-        direction: Direction | None = None,
-        *,
-        channels_last: bool | None = None,
-        axes: int = 2,
-        dtypes: tuple[DataType, ...] = (DataType.FLOAT32,),
-    ) -> None:
-        """Take the variant, and the types that its precision is enough for."""
-        domain = STRIDED if transform.spread else UNSTRIDED
-        self.domain = replace(domain, kinds=CPUS, dtypes=dtypes)
-        super().__init__(transform, direction, channels_last=channels_last, axes=axes)
-        if self.takes_pitch and self.channels_last:
-            self.domain = replace(self.domain, traits=self.domain.traits | {Trait.GAPS})
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take filters of the transform's size and stride."""

@@ -5,20 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from convfind.device.target import Target
-from convfind.kit.blocks import TRANSFORMED, Epilogue, Grid, round_up
+from convfind.kit.blocks import TRANSFORMED, Epilogue, Grid, Limit, round_up
 from convfind.kit.pixel_pitch import without_gaps
 from convfind.problem import ConvProblem
 from convfind.solver import Config
 from convfind.solver.recipe import Memory, Recipe, align, i32
 from convfind.solver.search_space import Parameter
-from convfind.types import DataType, Direction
-from convfind_solvers_winograd.cook_toom import Transform
-from convfind_solvers_winograd.cpu import (
-    TRANSFORM_COST,
-    VECTOR,
-    CpuSolver,
-    cut,
-)
+from convfind_solvers_winograd.cpu import TRANSFORM_COST, VECTOR, CpuSolver, cut
 from convfind_solvers_winograd.geometry import count_tiles, geometry
 
 _TILES = (1, 2, 3, 4, 6, 8)
@@ -48,26 +41,8 @@ class CpuConvSolver(CpuSolver):
     version = 2
     takes_pitch = True
 
-    def __init__(
-        self,
-        transform: Transform,
-        direction: Direction,
-        *,
-        channels_last: bool,
-        packs_ahead: bool = True,
-        axes: int = 2,
-        dtypes: tuple[DataType, ...] = (DataType.FLOAT32,),
-    ) -> None:
-        """Take the variant; with ``packs_ahead`` weights are transformed before the run.
-
-        The others have ``-inline`` at the end of their ids: work-items transform weights.
-        """
-        if not packs_ahead:
-            self.form = "inline"
-        super().__init__(
-            transform, direction, channels_last=channels_last, axes=axes, dtypes=dtypes
-        )
-        self.packs_ahead = packs_ahead
+    #: Weights are transformed before the run; else by each work-item.
+    packs_ahead = True
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """Products of whole vectors, transforms, and memory with the transformed weights.
@@ -111,9 +86,7 @@ class CpuConvSolver(CpuSolver):
         tiles = rows * max(n for n in _TILES if n <= max(most, 1))
         return Config(tiles=tiles, channels=channels, filters=filters, data_ahead=0)
 
-    def recipe(
-        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, config: Config, limit: Limit) -> Recipe:
         """Launches that transform weights and data, where that is ahead, and one for the rest."""
         shape = geometry(problem)
         rows, vectors = TRANSFORMED.of(target)
@@ -176,7 +149,7 @@ class CpuConvSolver(CpuSolver):
         return 6 * TRANSFORMED.of(target)[0]
 
     def _memory(
-        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
+        self, problem: ConvProblem, target: Target, config: Config, limit: Limit
     ) -> _Memory:
         """The memory of transforms ahead; data has none where the limit leaves no room."""
         shape = geometry(problem)
@@ -202,3 +175,10 @@ class CpuConvSolver(CpuSolver):
             panel = TRANSFORMED.of(target)[1] * VECTOR
             floats += self.filter_points * (channels + 1) * panel
         return floats * 4
+
+
+class CpuInlineConvSolver(CpuConvSolver):
+    """The same without workspace: each work-item transforms its weights."""
+
+    packs_ahead = False
+    form = "inline"

@@ -3,64 +3,54 @@
 from __future__ import annotations
 
 from convfind.device.target import Target
-from convfind.kit.blocks import Epilogue, Grid, has_many_registers
+from convfind.kit.blocks import (
+    OCTET,
+    OCTET_ROWS,
+    Epilogue,
+    Grid,
+    Limit,
+    has_many_registers,
+    judge_octets,
+    vectors_of_filters,
+)
 from convfind.kit.pixel_pitch import without_gaps
 from convfind.kit.plane_geometry import PlaneGeometry
 from convfind.problem import ConvProblem, Trait
-from convfind.solver import Applicability, Config, Reason, Rejected
+from convfind.solver import Applicability, Config
 from convfind.solver.recipe import Memory, Recipe
 from convfind.solver.search_space import Parameter
-from convfind.types import Direction
-from convfind_solvers_winograd.cook_toom import Transform
 from convfind_solvers_winograd.cpu import ITEMS_PER_CORE, CpuSolver
 from convfind_solvers_winograd.geometry import count_tiles, geometry
 
-#: Channels of a vector.
-_LANES = 8
-#: A group with more channels or filters has weights that no level-1 cache holds beside the data.
-_MOST_CHANNELS = 64
 _TILES = (8, 16, 24, 32, 48)
 #: Data and sums of a block of tiles: a part of a level-2 cache, where weights lie, too.
 _BLOCK_BYTES = 168 << 10
 #: The cost of transforms and copies, in products of a channel and a filter.
 _TRANSFORM_COST = 5.0
-#: Tiles of a register tile by its vectors of filters: sums, weights and a value in 16 registers.
-_ROWS = {3: 4, 2: 6, 1: 8}
-#: The time of their products, relative to that of three vectors.
+#: The time of the products of a register tile by its vectors of filters, relative to three.
 _SHORTER = {3: 1.0, 2: 1.25, 1: 1.1}
 
 
 class CpuGroupsSolver(CpuSolver):
     """Forward, or a data gradient, channels last, of whole vectors of 8 channels in a group."""
 
+    domain = CpuSolver.domain.without(Trait.DILATION)
     kernels = "_groups"
     form = "groups"
     channels_last = True
     takes_pitch = True
 
-    def __init__(self, transform: Transform, direction: Direction) -> None:
-        """Take the variant."""
-        super().__init__(transform, direction)
-        self.domain = self.domain.without(Trait.DILATION)
-
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take groups of few channels and filters, both multiples of 8."""
-        if not (answer := super().applicability(problem, target)):
-            return answer
+        answer = super().applicability(problem, target)
         shape = geometry(problem)
-        if shape.channels % _LANES or shape.filters % _LANES:
-            return Rejected(Reason.CHANNELS, "is for multiples of 8 channels and filters a group")
-        if max(shape.channels, shape.filters) > _MOST_CHANNELS:
-            return Rejected(
-                Reason.CHANNELS, f"is for at most {_MOST_CHANNELS} channels and filters a group"
-            )
-        return answer
+        return answer and judge_octets(shape.channels, shape.filters)
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """Products, transforms, and memory with the transformed weights."""
         shape = geometry(problem)
         work = shape.channels * shape.filters + _TRANSFORM_COST * (shape.channels + shape.filters)
-        work *= _SHORTER[self._vectors(shape)]
+        work *= _SHORTER[vectors_of_filters(shape.filters)]
         if has_many_registers(target):
             work *= 2  # half of a register of 16 is used
         return self.index(
@@ -76,19 +66,17 @@ class CpuGroupsSolver(CpuSolver):
         small = (c for c in configs if self._private_bytes(problem, target, c) <= _BLOCK_BYTES)
         return max(small, key=lambda c: c.integer("tiles"), default=configs[0])
 
-    def recipe(
-        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, config: Config, limit: Limit) -> Recipe:
         """A launch that transforms weights before the run, and one for the rest."""
         shape = geometry(problem)
         room = config.integer("tiles")
-        vectors = self._vectors(shape)
+        vectors = vectors_of_filters(shape.filters)
         epilogue = Epilogue.of(problem)
         program = self.program(
             problem,
             CHANNELS=shape.channels,
             FILTERS=shape.filters,
-            MR=_ROWS[vectors],
+            MR=OCTET_ROWS[vectors],
             VECTORS=vectors,
             TILES=room,
             **epilogue.defines,
@@ -103,7 +91,7 @@ class CpuGroupsSolver(CpuSolver):
             *epilogue.arguments,
             *(share, self.pitch(problem)),
         )
-        groups = (shape.filters // _LANES, shape.channels // _LANES, shape.groups)
+        groups = (shape.filters // OCTET, shape.channels // OCTET, shape.groups)
         pack = Grid(program, "winograd_cpu_groups_pack", groups)(
             *(Memory.W, Memory.PACKED),
             *shape.weight_arguments,
@@ -115,9 +103,6 @@ class CpuGroupsSolver(CpuSolver):
             packed=self._packed(shape),
             config=config,
         )
-
-    def _vectors(self, shape: PlaneGeometry) -> int:
-        return next(n for n in (3, 2, 1) if shape.filters % (n * _LANES) == 0)
 
     def _packed(self, shape: PlaneGeometry) -> int:
         return shape.groups * shape.channels * shape.filters * self.points * 4

@@ -5,19 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from convfind.device.target import Target
-from convfind.kit.blocks import TRANSFORMED, Epilogue, Grid, round_up
+from convfind.kit.blocks import TRANSFORMED, Epilogue, Grid, Limit, round_up
 from convfind.problem import ConvProblem
 from convfind.solver import Applicability, Config, Reason, Rejected
 from convfind.solver.recipe import Memory, Recipe
 from convfind.solver.search_space import Parameter
 from convfind.types import Direction
-from convfind_solvers_winograd.cook_toom import Transform
-from convfind_solvers_winograd.cpu import (
-    TRANSFORM_COST,
-    VECTOR,
-    CpuSolver,
-    cut,
-)
+from convfind_solvers_winograd.cpu import TRANSFORM_COST, VECTOR, CpuSolver, cut
 from convfind_solvers_winograd.geometry import count_tiles, geometry
 
 _TILES = (2, 3, 4, 6, 8)
@@ -48,13 +42,9 @@ class _Depth:
 class CpuVolumeSolver(CpuSolver):
     """Forward, or a data gradient, in three axes of which the last two are transformed."""
 
+    device = "3d-cpu"
+    domain = replace(CpuSolver.domain, ranks=(3,))
     kernels = "_volumes"
-
-    def __init__(self, transform: Transform, direction: Direction, *, channels_last: bool) -> None:
-        """Take the variant."""
-        super().__init__(transform, direction, channels_last=channels_last)
-        self.domain = replace(self.domain, ranks=(3,))
-        self.solver_id = self.solver_id.replace("-cpu-", "-3d-cpu-")
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take filters of the transform's size in the last two axes, and few planes of them."""
@@ -103,9 +93,7 @@ class CpuVolumeSolver(CpuSolver):
         small = (c for c in configs if self._private_bytes(problem, target, c) <= _BLOCK_BYTES)
         return max(small, key=lambda config: config.integer("tiles"), default=configs[0])
 
-    def recipe(
-        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, config: Config, limit: Limit) -> Recipe:
         """A launch that transforms weights before the run, and one for the rest."""
         shape, depth = geometry(problem), _depth(problem)
         rows, vectors = TRANSFORMED.of(target)

@@ -5,18 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from convfind.device.target import Target
-from convfind.kit.blocks import NO_EPILOGUE, OUTER, Epilogue, Grid, parts_within, round_up
+from convfind.kit.blocks import NO_EPILOGUE, OUTER, Epilogue, Grid, Limit, parts_within, round_up
 from convfind.problem import ConvProblem
 from convfind.solver import Config
 from convfind.solver.recipe import Memory, Recipe, i64
 from convfind.solver.search_space import Parameter
 from convfind.types import Direction
-from convfind_solvers_winograd.cpu import (
-    ITEMS_PER_CORE,
-    TRANSFORM_COST,
-    VECTOR,
-    CpuSolver,
-)
+from convfind_solvers_winograd.cpu import ITEMS_PER_CORE, TRANSFORM_COST, VECTOR, CpuSolver
 from convfind_solvers_winograd.geometry import count_tiles, geometry
 
 #: Sums of so many points over blocks of 64 x 64 leave room for data in a level-2 cache.
@@ -66,9 +61,7 @@ class CpuWeightsSolver(CpuSolver):
             filters=block if shape.filters > 32 else 32,
         )
 
-    def recipe(
-        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, config: Config, limit: Limit) -> Recipe:
         """One launch that computes, and, where there are parts, one that adds them up."""
         shape = geometry(problem)
         cut = self._cut(problem, target, config, limit)
@@ -103,7 +96,7 @@ class CpuWeightsSolver(CpuSolver):
         steps = (compute, add_up) if workspace else (compute,)
         return Recipe(self.solver_id, steps, workspace=workspace, config=config)
 
-    def _cut(self, problem: ConvProblem, target: Target, config: Config, limit: int | None) -> _Cut:
+    def _cut(self, problem: ConvProblem, target: Target, config: Config, limit: Limit) -> _Cut:
         """Parts enough for all cores, of whole blocks of tiles, that fit into the workspace."""
         shape = geometry(problem)
         unit, filters, channels = config.integers("tiles", "filters", "channels")

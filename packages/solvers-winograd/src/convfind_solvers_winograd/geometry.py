@@ -6,7 +6,8 @@ from dataclasses import replace
 from functools import lru_cache
 from math import prod
 
-from convfind.kit.plane_geometry import Axes, PlaneGeometry, plane_geometry
+from convfind.kit.blocks import Axes
+from convfind.kit.plane_geometry import PlaneGeometry, plane_geometry
 from convfind.problem import ConvProblem
 
 
@@ -20,8 +21,8 @@ def geometry(problem: ConvProblem) -> PlaneGeometry:
     if not shape.flipped or max(problem.stride) == 1:
         return shape
     axes = zip(problem.stride, problem.padding, shape.padding, strict=True)
-    above, left = (before if step == 1 else (1 - pad) // 2 for step, pad, before in axes)
-    return replace(shape, padding=(above, left))
+    padding = (before if step == 1 else (1 - pad) // 2 for step, pad, before in axes)
+    return replace(shape, padding=tuple(padding))
 
 
 def count_tiles(shape: PlaneGeometry, tile: Axes) -> int:

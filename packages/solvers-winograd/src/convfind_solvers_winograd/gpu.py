@@ -16,7 +16,7 @@ from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import BufferArg, Memory, align
 from convfind.solver.search_space import Parameter
 from convfind.types import DataType
-from convfind_solvers_winograd.applicability import UNSTRIDED, judge
+from convfind_solvers_winograd.applicability import DOMAIN, judge
 from convfind_solvers_winograd.geometry import geometry
 from convfind_solvers_winograd.gpu_product import SMALLEST
 from convfind_solvers_winograd.gpu_sizes import ConvSizes, FilterOrder
@@ -38,7 +38,7 @@ class GpuSolver(WinogradSolver):
 
     device = "gpu"
     backends: tuple[str, ...] = ("opencl", "hip", "cuda")
-    domain = replace(UNSTRIDED.without(Trait.DILATION), kinds=GPUS)
+    domain = replace(DOMAIN.without(Trait.DILATION), kinds=GPUS)
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take filters of the transform's size, on devices that have room for a tile."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from convfind.device.target import Target
-from convfind.kit.blocks import ConfigTile, Epilogue, Grid, TunableVariant, round_up
+from convfind.kit.blocks import ConfigTile, Epilogue, Grid, Limit, TunableVariant, round_up
 from convfind.problem import ConvProblem
 from convfind.solver import APPLICABLE, Applicability, Config, Reason, Rejected
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Memory, Recipe
 from convfind.solver.search_space import SearchSpace
-from convfind.types import DataType, Direction
+from convfind.types import DataType
 from convfind_solvers_winograd.cook_toom import Transform
 from convfind_solvers_winograd.gpu import OneLaunchSolver, index
 from convfind_solvers_winograd.gpu_product import local_memory
@@ -85,18 +85,6 @@ class FusedSolver(OneLaunchSolver, TunableVariant):
 
     form = "fused"
 
-    def __init__(
-        self,
-        transform: Transform,
-        direction: Direction,
-        *,
-        channels_last: bool,
-        dtypes: tuple[DataType, ...] = (DataType.FLOAT32,),
-    ) -> None:
-        """Take the variant."""
-        super().__init__(transform, direction, channels_last=channels_last)
-        self.domain = replace(self.domain, dtypes=dtypes)
-
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take what the others take, where a tile fits."""
         if not (answer := super().applicability(problem, target)):
@@ -134,9 +122,7 @@ class FusedSolver(OneLaunchSolver, TunableVariant):
         """The first tile that fits."""
         return Config(next(t.values for t in self._tiles if t.fits(self.transform, target)))
 
-    def recipe(
-        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, config: Config, limit: Limit) -> Recipe:
         """One launch for the weights, and one for all the rest."""
         tile, sizes = FusedTile.of(config), self._sizes(problem)
         shape = sizes.shape

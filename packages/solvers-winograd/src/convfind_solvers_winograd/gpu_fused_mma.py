@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from convfind.device.target import Target
-from convfind.kit.blocks import Epilogue, Grid, PlainVariant
+from convfind.kit.blocks import Epilogue, Grid, Limit, PlainVariant
 from convfind.problem import ConvProblem
 from convfind.solver import APPLICABLE, Applicability, Reason, Rejected
 from convfind.solver.recipe import Memory, Recipe
@@ -58,7 +58,7 @@ class FusedMmaSolver(OneLaunchSolver, PlainVariant):
         seconds = rounds * (steps * _STEP_SECONDS + _OTHER_SECONDS)
         return index(problem, target, seconds, sizes.packed_bytes, 2)
 
-    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: Limit) -> Recipe:
         """One launch for the weights, and one for all the rest."""
         sizes = self._sizes(problem)
         shape = sizes.shape

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from convfind.device.target import Target
-from convfind.kit.blocks import Epilogue, Grid, PlainVariant
+from convfind.kit.blocks import Epilogue, Grid, Limit, PlainVariant
 from convfind.problem import ConvProblem, Trait
 from convfind.solver import APPLICABLE, Applicability, Reason, Rejected
 from convfind.solver.defines import DefineValue
@@ -52,7 +52,7 @@ class NarrowSolver(OneLaunchSolver, PlainVariant):
         seconds = sizes.tiles * shape.channels * shape.filters / (rate * target.compute_units)
         return index(problem, target, seconds, problem.traffic, 1)
 
-    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: Limit) -> Recipe:
         """One launch."""
         sizes = self._sizes(problem)
         shape = sizes.shape

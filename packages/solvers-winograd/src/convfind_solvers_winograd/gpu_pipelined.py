@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from convfind.device.target import Target
-from convfind.kit.blocks import Epilogue, Grid, PlainVariant, register_limit
+from convfind.kit.blocks import Epilogue, Grid, Limit, PlainVariant, register_limit
 from convfind.problem import ConvProblem
 from convfind.solver import APPLICABLE, Applicability, Reason, Rejected
 from convfind.solver.recipe import Fill, Memory, Recipe
@@ -98,7 +98,7 @@ class PipelinedSolver(OneLaunchSolver, PlainVariant):
         seconds = flops * sizes.shape.groups / (_RATE * target.compute_units)
         return index(problem, target, seconds, sizes.packed_bytes, 3)
 
-    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: Limit) -> Recipe:
         """One launch for the weights; zeros for the counters, and one launch for all the rest."""
         sizes = self._sizes(problem)
         shape, pipeline = sizes.shape, _pipeline(sizes, target)

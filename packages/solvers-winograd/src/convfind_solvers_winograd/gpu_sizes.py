@@ -6,17 +6,12 @@ from dataclasses import dataclass
 from enum import Enum
 from math import prod
 
-from convfind.kit.blocks import Grid, round_up
+from convfind.kit.blocks import Axes, Grid, round_up
 from convfind.kit.plane_geometry import PlaneGeometry
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Launch, Memory, i64
 from convfind_solvers_winograd.cook_toom import Transform
-from convfind_solvers_winograd.gpu_product import (
-    DEPTH_UNIT,
-    ROW_UNIT,
-    SPLIT_UNIT,
-    Product,
-)
+from convfind_solvers_winograd.gpu_product import DEPTH_UNIT, ROW_UNIT, SPLIT_UNIT, Product
 
 #: Work-items of the filters' transform.
 _FILTER_GROUP = 128
@@ -43,18 +38,17 @@ class ConvSizes:
     images: int
     channels_last: bool
     order: FilterOrder = FilterOrder.PLAIN
-    along: tuple[bool, bool] = (True, True)  # which axes are transformed
+    along: tuple[bool, ...] = (True, True)  # which axes are transformed
 
     @property
-    def tiles_of_image(self) -> tuple[int, int]:
+    def tiles_of_image(self) -> Axes:
         """Rows and columns of tiles: of each phase of dilated filters as many."""
-        height, width = (
+        return tuple(
             apart * -(-size // (apart * (self.transform.m if transformed else 1)))
             for size, apart, transformed in zip(
                 *(self.shape.out, self.shape.dilation, self.along), strict=True
             )
         )
-        return height, width
 
     @property
     def numbers(self) -> tuple[int, ...]:

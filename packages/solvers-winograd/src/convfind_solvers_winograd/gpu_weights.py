@@ -8,39 +8,19 @@ from math import prod
 
 from convfind.device.target import Target
 from convfind.kit.blocks import Epilogue, Grid, TunableVariant, memory_seconds, pieces, round_up
+from convfind.kit.described import Limit
 from convfind.problem import ConvProblem
 from convfind.solver import Config
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Argument, BufferArg, Launch, Memory, Recipe, align, i32
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import Direction
+from convfind_solvers_winograd import gpu, gpu_product
 from convfind_solvers_winograd.cook_toom import Transform
-from convfind_solvers_winograd.gpu import (
-    BANDWIDTH_SHARE,
-    CHUNK,
-    DEFAULT_CHUNK,
-    GpuSolver,
-    chunk_images,
-    index,
-    regions,
-)
-from convfind_solvers_winograd.gpu_product import (
-    DEPTH_UNIT,
-    PARAMETERS,
-    ROW_UNIT,
-    Operand,
-    Product,
-    Tile,
-    constraints,
-    tensor_core_products,
-)
+from convfind_solvers_winograd.gpu import GpuSolver
+from convfind_solvers_winograd.gpu_product import Tile
 from convfind_solvers_winograd.gpu_weights_cover import Cover, cover
-from convfind_solvers_winograd.gpu_weights_wgmma import (
-    BLOCK_UNIT,
-    Stream,
-    filled,
-    stream_tiles,
-)
+from convfind_solvers_winograd.gpu_weights_wgmma import BLOCK_UNIT, Stream, filled, stream_tiles
 
 _PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 #: Sums are not split into parts shorter than this.
@@ -90,9 +70,8 @@ class _Sizes:
 
     @cached_property
     def cover(self) -> Cover:
-        height, width = self.problem.y_shape[2:]
-        unit = BLOCK_UNIT if self.tile else DEPTH_UNIT
-        size = (height, width)
+        unit = BLOCK_UNIT if self.tile else gpu_product.DEPTH_UNIT
+        size = self.problem.y_shape[2:]
         return cover(self.transform, self.images, size, unit, channels_last=self.channels_last)
 
     @property
@@ -116,10 +95,10 @@ class _Sizes:
         one = 4 * self.problem.groups * self.cover.products
         return one * (self.padded_channels + self.padded_filters)
 
-    def product(self, depth: int) -> Product:
+    def product(self, depth: int) -> gpu_product.Product:
         """The products that are not shared out by `Stream`, of sums of so many tiles."""
         matrices = self.points * self.problem.groups
-        return Product(matrices, self.filters, self.channels, depth)
+        return gpu_product.Product(matrices, self.filters, self.channels, depth)
 
     @cached_property
     def stream(self) -> Stream:
@@ -130,7 +109,7 @@ class _Sizes:
 
     @property
     def _row_unit(self) -> int:
-        return BLOCK_UNIT if self.tile else ROW_UNIT
+        return BLOCK_UNIT if self.tile else gpu_product.ROW_UNIT
 
 
 class WeightsSolver(GpuSolver, TunableVariant):
@@ -154,19 +133,20 @@ class WeightsSolver(GpuSolver, TunableVariant):
                 "Hopper's matrix units share sums out themselves",
             ),
         )
-        return SearchSpace((*PARAMETERS, parts, CHUNK), (*constraints(target, split=True), *takes))
+        return SearchSpace(
+            (*gpu_product.PARAMETERS, parts, gpu.CHUNK),
+            (*gpu_product.constraints(target, split=True), *takes),
+        )
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """The tile and the parts that are expected to be quickest."""
         _, tile, parts = self._best(problem, target)
         return _config(tile, parts)
 
-    def recipe(
-        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, config: Config, limit: Limit) -> Recipe:
         """For each part of the batch x, y and products; then the result."""
         sizes = self._sizes(problem, target, config, limit)
-        (x, y, sums), workspace = regions(*sizes.region_bytes)
+        (x, y, sums), workspace = gpu.regions(*sizes.region_bytes)
         steps: list[Launch] = []
         for first, images in pieces(problem.x_shape[0], sizes.images):
             if sizes.tile:  # whose parts of sums are the same in all parts of the batch
@@ -190,12 +170,10 @@ class WeightsSolver(GpuSolver, TunableVariant):
         pace = _LARGE_TILES if self.transform.r > 4 else 1.0
         moved = round(pace * (problem.traffic + batches * sizes.moved_bytes))
         launches = 1 + (2 if sizes.tile else 3) * batches
-        device = index(problem, target, seconds, moved, launches)
-        return min(device, index(problem, target, launches * _HOST_SECONDS, 0, 0))
+        device = gpu.index(problem, target, seconds, moved, launches)
+        return min(device, gpu.index(problem, target, launches * _HOST_SECONDS, 0, 0))
 
-    def _sizes(
-        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
-    ) -> _Sizes:
+    def _sizes(self, problem: ConvProblem, target: Target, config: Config, limit: Limit) -> _Sizes:
         """Parts of the batch that fit; under a limit also fewer parts of the sum."""
         tile, parts, units = Tile.of(config), config.integer("parts"), target.compute_units
 
@@ -211,17 +189,17 @@ class WeightsSolver(GpuSolver, TunableVariant):
             budget = min(budget, limit)
             while max(parts, units) > 1 and needed(1) > budget:
                 parts, units = -(-parts // 2), -(-units // 2)
-        return sizes(chunk_images(problem.x_shape[0], budget, needed))
+        return sizes(gpu.chunk_images(problem.x_shape[0], budget, needed))
 
     def _best(self, problem: ConvProblem, target: Target) -> tuple[float, Tile, int]:
         sizes = _Sizes(problem, self.transform, problem.x_shape[0], self.channels_last, 1)
         product = sizes.product(sizes.cover.mean_depth)
         fitting = tuple(n for n in _PARTS if n == 1 or product.depth >= n * _SHORTEST)
-        moved = memory_seconds(2 * sizes.region_bytes[2], target, BANDWIDTH_SHARE)
+        moved = memory_seconds(2 * sizes.region_bytes[2], target, gpu.BANDWIDTH_SHARE)
         found = [product.best(target, fitting, moved + _PART_SECONDS)]
         for tile in stream_tiles(problem, self.transform, target):
             stream = replace(sizes, tile=tile, units=target.compute_units).stream
-            moved = memory_seconds(2 * stream.sums_bytes, target, BANDWIDTH_SHARE)
+            moved = memory_seconds(2 * stream.sums_bytes, target, gpu.BANDWIDTH_SHARE)
             found.append((stream.seconds + moved, tile, 1))
         return min(found, key=lambda choice: choice[0])
 
@@ -304,7 +282,7 @@ class ShortWeightsSolver(WeightsSolver):
 
 
 def _config(tile: Tile, parts: int) -> Config:
-    return Config(tile.values, parts=parts, chunk_mib=DEFAULT_CHUNK)
+    return Config(tile.values, parts=parts, chunk_mib=gpu.DEFAULT_CHUNK)
 
 
 def _multiplied(
@@ -312,13 +290,13 @@ def _multiplied(
 ) -> Launch:
     last, tiles = sizes.channels_last, sizes.cover.tiles
     rows, columns = sizes.padded_filters, sizes.padded_channels
-    a = Operand(y, rows if last else tiles, rows * tiles, along_depth=not last)
-    b = Operand(x, columns if last else tiles, columns * tiles, along_depth=not last)
+    a = gpu_product.Operand(y, rows if last else tiles, rows * tiles, along_depth=not last)
+    b = gpu_product.Operand(x, columns if last else tiles, columns * tiles, along_depth=not last)
     return sizes.product(tiles).launch(
         *(tile, a, b, sums),
         parts=sizes.parts,
         add=add,
-        products=tensor_core_products(sizes.problem, sizes.transform),
+        products=gpu_product.tensor_core_products(sizes.problem, sizes.transform),
         spans=sizes.transform.n,
         ends=tuple(map(i32, (sizes.problem.groups, *sizes.cover.ends[:3]))),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from convfind.kit.blocks import Axes
 from convfind.solver.recipe import ScalarArg, i32
 from convfind_solvers_winograd.cook_toom import Transform
 
@@ -23,24 +24,22 @@ class Cover:
 
     transform: Transform
     images: int
-    size: tuple[int, int]  # of y
+    size: Axes  # of y
     unit: int  # what the tiles of a region are filled up to
     shortens: bool
 
     @cached_property
-    def tiles_of_image(self) -> tuple[int, int]:
+    def tiles_of_image(self) -> Axes:
         """Rows and columns of tiles."""
-        height, width = (-(-size // self.transform.r) for size in self.size)
-        return height, width
+        return tuple(-(-size // self.transform.r) for size in self.size)
 
     @cached_property
-    def whole(self) -> tuple[int, int]:
+    def whole(self) -> Axes:
         """Rows and columns that are not short: one at least."""
-        height, width = (
+        return tuple(
             count - min(count * self.transform.r - size, count - 1) if self.shortens else count
             for count, size in zip(self.tiles_of_image, self.size, strict=True)
         )
-        return height, width
 
     @cached_property
     def ends(self) -> tuple[int, int, int, int]:
@@ -90,7 +89,7 @@ class Cover:
 
 
 def cover(
-    transform: Transform, images: int, size: tuple[int, int], unit: int, *, channels_last: bool
+    transform: Transform, images: int, size: Axes, unit: int, *, channels_last: bool
 ) -> Cover:
     """Return the tiles with the fewest products: regions that are filled up may need more.
 

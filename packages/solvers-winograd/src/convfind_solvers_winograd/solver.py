@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from convfind.kit.blocks import Variant
-from convfind.problem import ConvProblem
-from convfind.types import Algorithm, Direction
+from convfind.problem import ConvProblem, Trait
+from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_winograd.applicability import error_bound, error_reach
 from convfind_solvers_winograd.cook_toom import Transform
 
@@ -12,7 +14,8 @@ from convfind_solvers_winograd.cook_toom import Transform
 class WinogradSolver(Variant):
     """A convolution by one transform, in one direction and one family of layouts."""
 
-    device: str  # a word of the id
+    device: str  # words of the id
+    takes_pitch = False  # results of channels last with gaps between pixels, too
     algorithm = Algorithm.WINOGRAD
     is_dynamic = True
 
@@ -23,13 +26,21 @@ class WinogradSolver(Variant):
         *,
         channels_last: bool | None = None,
         axes: int = 2,
+        dtypes: tuple[DataType, ...] = (DataType.FLOAT32,),
     ) -> None:
-        """Take the variant, which gives the solver its id; along one axis if ``axes`` is 1."""
+        """Take the variant, which gives the solver its id; along one axis if ``axes`` is 1.
+
+        ``dtypes`` are the types that the transform's precision is enough for.
+        """
         self.transform = transform
         self.axes = axes
         form = "-s2" if transform.spread else "" if axes == 2 else "-1d"
         self.prefix = f"winograd-f{transform.m}x{transform.r}{form}-{self.device}"
+        other = Trait.DILATION if transform.spread else Trait.STRIDE
+        self.domain = replace(self.domain.without(other), dtypes=dtypes)
         super().__init__(direction, channels_last=channels_last)
+        if self.takes_pitch and self.channels_last:
+            self.domain = replace(self.domain, traits=self.domain.traits | {Trait.GAPS})
 
     @property
     def points(self) -> int:

@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 
+from convfind.kit.variant import LAYOUTS, TO_TENSORS, variants
 from convfind.solver import Solver
 from convfind.types import DataType, Direction
-from convfind_solvers_winograd.algorithms import (
-    F2X3,
-    F2X3_S2,
-    F3X2_D2,
-    F3X4,
-    F3X5,
-    F3X6,
-    F4X3,
-    F4X3_S2,
-    F4X3_UP2,
-    F4X5,
-    F4X7,
-    F5X4,
-    F6X3,
-    F7X4,
-    F8X3_UP2,
-)
-from convfind_solvers_winograd.cpu_conv import CpuConvSolver
+from convfind_solvers_winograd import algorithms
+from convfind_solvers_winograd.cpu_conv import CpuConvSolver, CpuInlineConvSolver
 from convfind_solvers_winograd.cpu_groups import CpuGroupsSolver
 from convfind_solvers_winograd.cpu_volumes import CpuVolumeSolver
 from convfind_solvers_winograd.cpu_weights import CpuWeightsSolver
@@ -42,42 +28,42 @@ def solvers() -> list[Solver]:
 
 #: The domain of F(2, 3): the smallest of transforms leaves float16's precision.
 _FLOATS = (DataType.FLOAT32, DataType.FLOAT16)
-_LAYOUTS = (False, True)  # channels last
-_WITH_WEIGHTS = (Direction.FORWARD, Direction.BACKWARD_DATA)
+_AHEAD, _INLINE, _BOTH = (
+    (CpuConvSolver,),
+    (CpuInlineConvSolver,),
+    (CpuConvSolver, CpuInlineConvSolver),
+)
 #: Transforms on CPUs, the axes of their filters, directions, and whether weights are transformed
 #: ahead; with stride 2 directions have transforms of their own.
 _CPU_VARIANTS = (
-    (F4X3, 2, _WITH_WEIGHTS, (True, False)),
-    (F6X3, 2, _WITH_WEIGHTS, (True,)),
-    (F2X3, 2, _WITH_WEIGHTS, (False,)),  # wins on images of few tiles
-    (F4X5, 2, _WITH_WEIGHTS, (True, False)),
-    (F4X7, 1, _WITH_WEIGHTS, (True,)),
-    (F4X5, 1, _WITH_WEIGHTS, (True,)),
-    (F6X3, 1, _WITH_WEIGHTS, (True,)),
-    (F4X3, 1, _WITH_WEIGHTS, (True,)),
-    (F4X3_S2, 2, (Direction.FORWARD,), (True, False)),
-    (F2X3_S2, 2, (Direction.FORWARD,), (True,)),
-    (F8X3_UP2, 2, (Direction.BACKWARD_DATA,), (True, False)),
-    (F4X3_UP2, 2, (Direction.BACKWARD_DATA,), (True,)),
+    (algorithms.F4X3, 2, TO_TENSORS, _BOTH),
+    (algorithms.F6X3, 2, TO_TENSORS, _AHEAD),
+    (algorithms.F2X3, 2, TO_TENSORS, _INLINE),  # wins on images of few tiles
+    (algorithms.F4X5, 2, TO_TENSORS, _BOTH),
+    (algorithms.F4X7, 1, TO_TENSORS, _AHEAD),
+    (algorithms.F4X5, 1, TO_TENSORS, _AHEAD),
+    (algorithms.F6X3, 1, TO_TENSORS, _AHEAD),
+    (algorithms.F4X3, 1, TO_TENSORS, _AHEAD),
+    (algorithms.F4X3_S2, 2, (Direction.FORWARD,), _BOTH),
+    (algorithms.F2X3_S2, 2, (Direction.FORWARD,), _AHEAD),
+    (algorithms.F8X3_UP2, 2, (Direction.BACKWARD_DATA,), _BOTH),
+    (algorithms.F4X3_UP2, 2, (Direction.BACKWARD_DATA,), _AHEAD),
 )
 #: For the gradients of the weights: transform, axes, layouts (those with stride 2 lose in NCHW).
 _CPU_WEIGHTS_VARIANTS = (
-    (F3X4, 2, (False, True)),
-    (F5X4, 2, (False, True)),
-    (F7X4, 1, (False, True)),
-    (F5X4, 1, (False, True)),
-    (F3X4, 1, (False, True)),
-    (F3X2_D2, 2, (True,)),
+    (algorithms.F3X4, 2, LAYOUTS),
+    (algorithms.F5X4, 2, LAYOUTS),
+    (algorithms.F7X4, 1, LAYOUTS),
+    (algorithms.F5X4, 1, LAYOUTS),
+    (algorithms.F3X4, 1, LAYOUTS),
+    (algorithms.F3X2_D2, 2, (True,)),
 )
-#: Solver of a weight gradient, transform, and whether channels come last: channels first larger
-#: tiles take long to transform.
-_GPU_WEIGHTS_VARIANTS = (
-    (WeightsSolver, F3X4, False),
-    (ShortWeightsSolver, F3X4, True),
-    (ShortWeightsSolver, F3X5, True),
-    (ShortWeightsSolver, F3X6, True),
-    (WeightsSolver, F5X4, False),
-    (WeightsSolver, F5X4, True),
+#: Transforms on GPUs, and the axes of their filters.
+_GPU_VARIANTS = (
+    (algorithms.F4X3, 2),
+    (algorithms.F6X3, 2),
+    (algorithms.F4X5, 2),
+    (algorithms.F4X7, 1),
 )
 
 
@@ -85,21 +71,17 @@ def cpu_solvers() -> list[Solver]:
     """Return those for CPUs."""
     return [
         *(
-            CpuConvSolver(
+            kind(
                 *(transform, direction),
                 channels_last=last,
-                packs_ahead=ahead,
                 axes=axes,
-                dtypes=_FLOATS if transform is F2X3 else (DataType.FLOAT32,),
+                dtypes=_FLOATS if transform is algorithms.F2X3 else (DataType.FLOAT32,),
             )
-            for transform, axes, directions, ways in _CPU_VARIANTS
-            for direction, last, ahead in product(directions, _LAYOUTS, ways)
+            for transform, axes, directions, kinds in _CPU_VARIANTS
+            for direction, last, kind in product(directions, LAYOUTS, kinds)
         ),
-        *(CpuGroupsSolver(F4X3, direction) for direction in _WITH_WEIGHTS),
-        *(
-            CpuVolumeSolver(F4X3, direction, channels_last=last)
-            for direction, last in product(_WITH_WEIGHTS, _LAYOUTS)
-        ),
+        *(CpuGroupsSolver(algorithms.F4X3, direction) for direction in TO_TENSORS),
+        *variants(partial(CpuVolumeSolver, algorithms.F4X3)),
         *(
             CpuWeightsSolver(transform, channels_last=last, axes=axes)
             for transform, axes, layouts in _CPU_WEIGHTS_VARIANTS
@@ -109,22 +91,23 @@ def cpu_solvers() -> list[Solver]:
 
 
 def gpu_solvers() -> list[Solver]:
-    """Return those for GPUs."""
+    """Return those for GPUs; channels first the larger tiles of weights take long to transform."""
     return [
         *(
-            ConvSolver(transform, direction, channels_last=last, axes=axes)
-            for transform, axes in ((F4X3, 2), (F6X3, 2), (F4X5, 2), (F4X7, 1))
-            for direction, last in product(_WITH_WEIGHTS, _LAYOUTS)
+            solver
+            for transform, axes in _GPU_VARIANTS
+            for solver in variants(partial(ConvSolver, transform, axes=axes))
         ),
-        *(kind(transform, channels_last=last) for kind, transform, last in _GPU_WEIGHTS_VARIANTS),
+        WeightsSolver(algorithms.F3X4, channels_last=False),
+        ShortWeightsSolver(algorithms.F3X4, channels_last=True),
+        ShortWeightsSolver(algorithms.F3X5, channels_last=True),
+        ShortWeightsSolver(algorithms.F3X6, channels_last=True),
+        *(WeightsSolver(algorithms.F5X4, channels_last=last) for last in LAYOUTS),
         *(
-            solver(F4X3, direction)
+            solver(algorithms.F4X3, direction)
             for solver in (FusedMmaSolver, NarrowSolver, PipelinedSolver)
-            for direction in _WITH_WEIGHTS
+            for direction in TO_TENSORS
         ),
-        *(
-            FusedSolver(transform, direction, channels_last=last, dtypes=dtypes)
-            for transform, dtypes in ((F4X3, (DataType.FLOAT32,)), (F2X3, _FLOATS))
-            for direction, last in product(_WITH_WEIGHTS, _LAYOUTS)
-        ),
+        *variants(partial(FusedSolver, algorithms.F4X3)),
+        *variants(partial(FusedSolver, algorithms.F2X3, dtypes=_FLOATS)),
     ]

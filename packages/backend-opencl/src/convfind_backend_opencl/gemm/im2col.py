@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from convfind.device.target import DeviceKind, Target
+from convfind.kit.described import Limit
 from convfind.kit.gemm_lowering.columns import col2im, im2col
 from convfind.kit.gemm_lowering.plan import Plan, Split, plan
 from convfind.kit.gemm_lowering.product import Chunk, Gemm, Shape, gemm_of, whole_gemm
@@ -37,7 +38,7 @@ class Im2colSolver(GemmSolver):
             return Rejected(Reason.FILTER_SIZE, "a 1x1 filter needs no columns")
         return super().applicability(problem, target)
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: Limit = None) -> int:
         """Bytes of the columns and of the partial sums of the weight gradient."""
         return self._plan(problem, target, self.default_config(problem, target), limit).workspace
 
@@ -60,22 +61,13 @@ class Im2colSolver(GemmSolver):
         shape = Shape.of(problem)
         return shape.images * shape.positions * shape.position_bytes
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, config: Config, limit: Limit) -> Recipe:
         """Two launches for each chunk, more for the weight gradient."""
-        chosen = config or self.default_config(problem, target)
-        cut = self._plan(problem, target, chosen, workspace_limit)
-        launches = tuple(self._launches(problem, target, chosen, cut))
-        return Recipe(self.solver_id, launches, workspace=cut.workspace, config=chosen)
+        cut = self._plan(problem, target, config, limit)
+        launches = tuple(self._launches(problem, target, config, cut))
+        return Recipe(self.solver_id, launches, workspace=cut.workspace, config=config)
 
-    def _plan(
-        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
-    ) -> Plan:
+    def _plan(self, problem: ConvProblem, target: Target, config: Config, limit: Limit) -> Plan:
         ways: tuple[Split, ...] = (Split(),)
         if self.direction is Direction.BACKWARD_WEIGHTS:
             ways = splits(whole_gemm(problem), kernel_for(target), target, config)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from convfind.device.target import Target
+from convfind.kit.described import Limit
 from convfind.kit.gemm_lowering.plan import Split
 from convfind.kit.gemm_lowering.product import Shape, whole_gemm
 from convfind.problem import ConvProblem
@@ -21,37 +22,30 @@ class PointwiseSolver(GemmSolver):
     completed = (Direction.FORWARD, Direction.BACKWARD_DATA)
     domain = GemmSolver.domain.without(Trait.FILTER, Trait.STRIDE, Trait.PADDING)
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: Limit = None) -> int:
         """Bytes of the partial sums of the weight gradient; none for the other directions."""
-        return self._partial_bytes(problem, self._split(problem, target, None, limit))
+        if self.direction is not Direction.BACKWARD_WEIGHTS:
+            return 0
+        config = self.default_config(problem, target)
+        return self._partial_bytes(problem, self._split(problem, target, config, limit))
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, config: Config, limit: Limit) -> Recipe:
         """One product, or those of the weight gradient's sum."""
-        chosen = config or self.default_config(problem, target)
         kernel, gemm = kernel_for(target), whole_gemm(problem)
-        split = self._split(problem, target, chosen, workspace_limit)
+        split = self._split(problem, target, config, limit)
         if self.direction is Direction.BACKWARD_WEIGHTS:
             products = [(gemm, ())]
-            launches = sum_launches(products, split, kernel, target, chosen, problem.beta)
+            launches = sum_launches(products, split, kernel, target, config, problem.beta)
         else:
-            launches = iter([kernel.launch(gemm.completing(problem), target, chosen)])
+            launches = iter([kernel.launch(gemm.completing(problem), target, config)])
         workspace = self._partial_bytes(problem, split)
-        return Recipe(self.solver_id, tuple(launches), workspace=workspace, config=chosen)
+        return Recipe(self.solver_id, tuple(launches), workspace=workspace, config=config)
 
-    def _split(
-        self, problem: ConvProblem, target: Target, config: Config | None, limit: int | None
-    ) -> Split:
+    def _split(self, problem: ConvProblem, target: Target, config: Config, limit: Limit) -> Split:
         """The best way to sum that the limit allows."""
         if self.direction is not Direction.BACKWARD_WEIGHTS:
             return Split()
-        chosen = config or self.default_config(problem, target)
-        best, smallest = splits(whole_gemm(problem), kernel_for(target), target, chosen)
+        best, smallest = splits(whole_gemm(problem), kernel_for(target), target, config)
         fits = limit is None or self._partial_bytes(problem, best) <= limit
         return best if fits else smallest
 

@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import ClassVar
 
 from convfind.device.target import DeviceKind, Target
+from convfind.kit.described import DescribedTunable
 from convfind.kit.gemm_lowering.product import size_refusal, whole_gemm
 from convfind.problem import ConvProblem
 from convfind.problem.traits import FIRST_TRAITS, Trait
 from convfind.reasons import Reason
-from convfind.solver import Domain, TunableSolver
+from convfind.solver import Domain
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.config import Config
 from convfind.solver.search_space import SearchSpace
@@ -24,7 +25,7 @@ _PIECE = 256
 _KERNELS = {DeviceKind.CPU: CpuGemm(), DeviceKind.GPU: GpuGemm(), DeviceKind.ACCELERATOR: GpuGemm()}
 
 
-class GemmSolver(TunableSolver):
+class GemmSolver(DescribedTunable):
     """A float32 convolution in one direction as products of matrices."""
 
     variant: ClassVar[str]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from convfind.kit.device_room import has_room
+from convfind.kit.described import Described, DescribedTunable, Limit
+from convfind.kit.device_room import copies_past_registers, has_room
 from convfind.kit.epilogue import NO_EPILOGUE, Epilogue, channel_of_place
+from convfind.kit.geometry import Geometry, per_axis
 from convfind.kit.gpu_tile import ConfigTile, GpuTile, ProductTile, TileRate, declarable_memory
 from convfind.kit.launching import Grid, Kernels, work_group
+from convfind.kit.octets import OCTET, OCTET_ROWS, judge_octets, vectors_of_filters
 from convfind.kit.parts import (
     bytes_of_parts,
     even_length,
     even_parts,
     part_bytes,
     parts_in_rounds,
+    parts_of_result,
     parts_within,
     pieces,
 )
@@ -41,16 +45,22 @@ __all__ = [
     "BROADCAST",
     "COMPLEX",
     "NO_EPILOGUE",
+    "OCTET",
+    "OCTET_ROWS",
     "OUTER",
     "PRODUCT",
     "TRANSFORMED",
     "UNIT_REGISTERS",
     "Axes",
     "ConfigTile",
+    "Described",
+    "DescribedTunable",
     "Epilogue",
+    "Geometry",
     "GpuTile",
     "Grid",
     "Kernels",
+    "Limit",
     "PlainVariant",
     "ProductTile",
     "RegisterTile",
@@ -60,6 +70,7 @@ __all__ = [
     "bytes_of_parts",
     "ceil_div",
     "channel_of_place",
+    "copies_past_registers",
     "cpu_index",
     "declarable_memory",
     "even_length",
@@ -69,14 +80,18 @@ __all__ = [
     "has_many_registers",
     "has_room",
     "in_3d",
+    "judge_octets",
     "memory_seconds",
     "part_bytes",
     "parts_in_rounds",
+    "parts_of_result",
     "parts_within",
     "peak_seconds",
+    "per_axis",
     "pieces",
     "product_index",
     "register_limit",
     "round_up",
+    "vectors_of_filters",
     "work_group",
 ]

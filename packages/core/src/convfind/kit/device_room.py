@@ -1,10 +1,13 @@
-"""`has_room`: a device's work-items and local memory, which many a solver needs some of."""
+"""A device's work-items and local memory, which many a solver needs some of, and ways to it."""
 
 from __future__ import annotations
 
 from convfind.device.target import Target
 from convfind.reasons import Reason
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
+
+#: The first of NVIDIA's architectures that copies to local memory past the registers.
+_OLDEST_COPIES = 80
 
 
 def has_room(target: Target, *, items: int = 1, local_bytes: int = 0) -> Applicability:
@@ -14,3 +17,8 @@ def has_room(target: Target, *, items: int = 1, local_bytes: int = 0) -> Applica
     if target.local_memory < local_bytes:
         return Rejected(Reason.LOCAL_MEMORY, f"needs {local_bytes} bytes")
     return APPLICABLE
+
+
+def copies_past_registers(target: Target) -> bool:
+    """Return whether a device copies to local memory past the registers."""
+    return target.compute_capability >= _OLDEST_COPIES

@@ -38,6 +38,11 @@ def part_bytes(problem: ConvProblem) -> int:
     return 4 * problem.elements(problem.direction.writes)
 
 
+def parts_of_result(problem: ConvProblem, wanted: int, limit: int | None) -> int:
+    """Return how many parts of a result to compute: those wanted, or what fits the limit."""
+    return parts_within(limit, wanted, part_bytes(problem))
+
+
 def bytes_of_parts(problem: ConvProblem, parts: int) -> int:
     """Return the bytes of the parts of a result; none of one part, which is the result."""
     return parts * part_bytes(problem) if parts > 1 else 0

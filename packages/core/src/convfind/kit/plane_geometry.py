@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
+from convfind.kit.sizes import Axes
 from convfind.problem import ConvProblem
 from convfind.solver.recipe import Memory, ScalarArg, i32, i64
 from convfind.types import Direction
-
-Axes = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-Axes = tuple[int, int, int]
+#: One number for each spatial axis, the last of which is the width.
+Axes = tuple[int, ...]
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -15,7 +16,6 @@ def round_up(a: int, b: int) -> int:
     return ceil_div(a, b) * b
 
 
-def in_3d(values: tuple[int, ...], missing: int) -> Axes:
+def in_3d(values: Axes, missing: int) -> Axes:
     """Fill in the spatial axes that a 1-D or 2-D problem lacks, before its own."""
-    depth, height, width = (missing,) * (3 - len(values)) + values
-    return depth, height, width
+    return (missing,) * (3 - len(values)) + values

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Final
 
-from convfind.device.target import Target
-from convfind.problem import ConvProblem
-from convfind.solver.config import Config
-from convfind.solver.contract import Solver, TunableSolver
+from convfind.kit.described import Described, DescribedTunable
+from convfind.solver.contract import Solver
 from convfind.solver.domain import Domain
-from convfind.solver.recipe import Recipe
 from convfind.types import Direction
+
+#: The directions in which weights are read: their results are tensors as x and y are.
+TO_TENSORS: Final = (Direction.FORWARD, Direction.BACKWARD_DATA)
+#: The orders of channels, by whether they come last.
+LAYOUTS: Final = (False, True)
 
 
 class Variant(Solver):
@@ -39,45 +42,17 @@ class Variant(Solver):
         words = (self.prefix, layout, self.direction.short, self.form)
         self.solver_id = "-".join(filter(None, words))
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Return what an unbound run of the recipe under a limit needs, with the default config."""
-        return self.solution(problem, target, workspace_limit=limit).total_workspace
 
-
-class PlainVariant(Variant):
+class PlainVariant(Described, Variant):
     """One without tuning parameters."""
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
-    ) -> Recipe:
-        """Return the recipe; there is no config to choose."""
-        return self.recipe(problem, target, workspace_limit)
 
-    @abstractmethod
-    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
-        """Describe how to compute the problem with at most so many bytes of workspace."""
-
-
-class TunableVariant(Variant, TunableSolver):
+class TunableVariant(DescribedTunable, Variant):
     """One with tuning parameters."""
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
-    ) -> Recipe:
-        """Return the recipe with a config, or with the default."""
-        chosen = config or self.default_config(problem, target)
-        return self.recipe(problem, target, chosen, workspace_limit)
 
-    @abstractmethod
-    def recipe(
-        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
-    ) -> Recipe:
-        """Describe how to compute the problem with at most so many bytes of workspace."""
+def variants(
+    kind: Callable[..., Solver], directions: Iterable[Direction] = TO_TENSORS
+) -> list[Solver]:
+    """Return the solvers of a kind, direction by direction, each with channels first and last."""
+    return [kind(direction, channels_last=last) for direction in directions for last in LAYOUTS]

@@ -54,6 +54,9 @@ EPILOGUE_TRAITS: Final[frozenset[Trait]] = frozenset(
     {Trait.BIAS, Trait.ADD, Trait.ACTIVATION, Trait.ADD_LAST}
 )
 
+#: The traits that kernels for packed tensors take which store by way of the kit's epilogue.
+PACKED_TRAITS: Final[frozenset[str]] = FIRST_TRAITS - {Trait.GAPS} | EPILOGUE_TRAITS
+
 
 def traits_of(problem: ConvProblem) -> frozenset[str]:
     """Return the traits of a problem."""

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 from convfind.device.target import Target
-from convfind.kit.blocks import Epilogue, Grid, cpu_index, even_parts, has_many_registers
+from convfind.kit.blocks import Epilogue, Grid, cpu_index, even_parts, has_many_registers, round_up
+from convfind.kit.described import Limit
 from convfind.problem import ConvProblem
 from convfind.solver import APPLICABLE, Applicability, Reason, Rejected
 from convfind.solver.recipe import Memory, Recipe, i64
-from convfind_solvers_direct.cpu.solver import (
-    BALANCE,
-    VECTOR,
-    CpuSolver,
-    items_wanted,
-    program_of,
-)
+from convfind_solvers_direct.cpu.solver import BALANCE, VECTOR, CpuSolver, items_wanted, program_of
 from convfind_solvers_direct.window import Window, judge, window
 
 #: Floats of the copied rows: half of them are in the level-1 cache.
@@ -38,9 +31,7 @@ class CpuDirect(CpuSolver):
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take few channels a group."""
-        if not (answer := judge(problem)):
-            return answer
-        return self._judge_sizes(window(problem))
+        return judge(problem) and self._judge_sizes(window(problem))
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """The share of time that arithmetic takes, if all tensors are moved once."""
@@ -65,7 +56,7 @@ class CpuPlanes(CpuDirect):
 
     channels_last = False
 
-    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: Limit) -> Recipe:
         """One launch, no workspace."""
         shape = window(problem)
         filters, rows, vectors = _planes_tile(shape, many_registers=has_many_registers(target))
@@ -80,7 +71,7 @@ class CpuPlanes(CpuDirect):
             **epilogue.defines,
         )
         sets = shape.images * shape.groups
-        runs, share = even_parts(sets, min(sets, items_wanted(target)))
+        runs, share = even_parts(sets, items_wanted(target))
         launch = Grid(program, "direct_cpu_planes", runs)(
             *(shape.source, Memory.W, shape.result),
             *epilogue.arguments,
@@ -97,7 +88,7 @@ class CpuPixels(CpuDirect):
     version = 3
     channels_last = True
 
-    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: Limit) -> Recipe:
         """One launch that puts the weights in order, and one that computes."""
         shape = window(problem)
         rows, columns = _pixels_tile(shape, many_registers=has_many_registers(target))
@@ -107,7 +98,7 @@ class CpuPixels(CpuDirect):
             shape,
             ROWS=rows,
             COLUMNS=columns,
-            UNROLLED=math.prod(shape.taps) * shape.channels <= MOST_TAPS,
+            UNROLLED=shape.taps * shape.channels <= MOST_TAPS,
             **epilogue.defines,
         )
         channels = shape.groups * shape.channels
@@ -115,15 +106,15 @@ class CpuPixels(CpuDirect):
             *(Memory.W, Memory.PACKED, channels)
         )
         bands = -(-(shape.out[0] + shape.shift[0]) // rows)
-        wanted = min(bands, -(-items_wanted(target) // shape.images))
-        runs, strips = even_parts(bands, wanted)
+        runs, strips = even_parts(bands, -(-items_wanted(target) // shape.images))
         compute = Grid(program, "direct_cpu_pixels", (shape.images, runs))(
             *(shape.source, Memory.PACKED, shape.result),
             *epilogue.arguments,
             *(channels, *shape.size, *shape.out, *shape.padding, *shape.shift),
             strips,
         )
-        return Recipe(self.solver_id, (compute,), prepare=(pack,), packed=_packed_bytes(shape))
+        packed = 4 * round_up(channels, VECTOR) * shape.channels * shape.taps
+        return Recipe(self.solver_id, (compute,), prepare=(pack,), packed=packed)
 
 
 def step_rows(shape: Window) -> int:
@@ -134,7 +125,7 @@ def step_rows(shape: Window) -> int:
 def _planes_tile(shape: Window, *, many_registers: bool) -> tuple[int, int, int]:
     """Filters, which share what is read, rows and vectors of the result, channels first."""
     most, tiles = _MANY_SUMS if many_registers else _FEW_SUMS
-    vectors = 2 if many_registers and math.prod(shape.taps) <= MOST_TAPS else 1  # share weights
+    vectors = 2 if many_registers and shape.taps <= MOST_TAPS else 1  # share weights
     for filters, rows in tiles:
         steps = _steps(shape, 0, rows)
         if shape.filters % filters == 0 and filters * steps * vectors <= most:
@@ -144,7 +135,7 @@ def _planes_tile(shape: Window, *, many_registers: bool) -> tuple[int, int, int]
 
 def _pixels_tile(shape: Window, *, many_registers: bool) -> tuple[int, int]:
     """Rows and columns of the result at a time, channels last."""
-    small = math.prod(shape.taps) <= 9
+    small = shape.taps <= 9
     # Strided windows share little; more results leave the level-1 cache.
     is_spread = max(shape.stride) > 1 and not shape.is_gradient
     if many_registers:
@@ -172,7 +163,7 @@ def copied_row(shape: Window) -> int:
 
 def row_floats(shape: Window) -> int:
     """Floats of a phase of a copied row: what vectors read, zeros around it included."""
-    reach = (shape.taps[1] - 1) * shape.dilation[1]
+    reach = (shape.window[1] - 1) * shape.dilation[1]
     read = -(-shape.out[1] // VECTOR) * VECTOR
     if shape.is_gradient:
         floats = max(read + shape.padding[1], (shape.size[1] - 1) * shape.stride[1] + 1) + reach
@@ -185,11 +176,6 @@ def row_floats(shape: Window) -> int:
 def _steps(shape: Window, axis: int, wanted: int) -> int:
     """Results at a time along an axis: whole strides of a gradient, one where there is no axis."""
     step = shape.stride[axis] if shape.is_gradient else 1
-    if shape.taps[axis] == 1 and step == 1 and axis == 0:
+    if shape.window[axis] == 1 and step == 1 and axis == 0:
         return 1
     return -(-wanted // step) * step
-
-
-def _packed_bytes(shape: Window) -> int:
-    channels = shape.groups * shape.channels
-    return 4 * -(-channels // VECTOR) * VECTOR * shape.channels * math.prod(shape.taps)

@@ -6,19 +6,14 @@ import math
 from dataclasses import replace
 
 from convfind.device.target import Target
-from convfind.kit.blocks import Epilogue, Grid, even_parts, fill, has_many_registers
+from convfind.kit.blocks import Epilogue, Grid, even_parts, fill, has_many_registers, round_up
+from convfind.kit.described import Limit
 from convfind.problem import ConvProblem, Trait
 from convfind.solver import APPLICABLE, Applicability, Reason, Rejected
 from convfind.solver.recipe import Memory, Recipe
 from convfind.types import Direction
 from convfind_solvers_direct.cpu.conv import row_floats
-from convfind_solvers_direct.cpu.solver import (
-    VECTOR,
-    CpuSolver,
-    first_layer_index,
-    items_wanted,
-    program_of,
-)
+from convfind_solvers_direct.cpu.solver import VECTOR, CpuSolver, items_wanted, program_of
 from convfind_solvers_direct.window import LARGEST, LARGEST_STRIDE, Window, window
 
 #: With more channels an implicit GEMM is as fast.
@@ -60,9 +55,9 @@ class CpuFirst(CpuSolver):
         pixels = tile.get("PIXELS", VECTOR)
         filled = fill(shape.filters, self._block(tile)) * fill(shape.out[1], pixels)
         products = problem.flops / (_BEST_SHARE * filled)
-        return first_layer_index(problem, target, products, channels_last=self.channels_last)
+        return self.first_layer_index(problem, target, products)
 
-    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: Limit) -> Recipe:
         """One launch that puts the weights in order, and one that computes."""
         shape, many = window(problem), has_many_registers(target)
         tile = self._tile(shape, many)
@@ -81,15 +76,14 @@ class CpuFirst(CpuSolver):
         )
         band = self._band(shape, many)
         bands = -(-shape.out[0] // band)
-        wanted = min(bands, -(-items_wanted(target) // shape.images))
-        runs, share = even_parts(bands, wanted)
+        runs, share = even_parts(bands, -(-items_wanted(target) // shape.images))
         compute = Grid(program, f"direct_cpu_first_{name}", (shape.images, runs))(
             *(Memory.X, Memory.PACKED, Memory.Y),
             *epilogue.arguments,
             *(shape.filters, *shape.size, *shape.out, *shape.padding),
             *(share, band, self._pitch(shape, many)),
         )
-        packed = self._packed_bytes(shape, many)
+        packed = 4 * round_up(shape.filters, block) * shape.channels * shape.taps
         return Recipe(self.solver_id, (compute,), prepare=(pack,), packed=packed)
 
     def _tile(self, shape: Window, many_registers: bool) -> dict[str, int]:
@@ -122,7 +116,7 @@ class CpuFirst(CpuSolver):
             return row_floats(shape)
         pixels = self._tile(shape, many_registers)["PIXELS"]
         last = -(-shape.out[1] // pixels) * pixels - 1
-        read = last * shape.stride[1] + shape.taps[1]
+        read = last * shape.stride[1] + shape.window[1]
         floats = shape.channels * max(read, shape.padding[1] + shape.size[1])
         return -(-floats // VECTOR) * VECTOR
 
@@ -130,11 +124,6 @@ class CpuFirst(CpuSolver):
         """Floats of the rows of x that a band of y takes."""
         phases = 1 if self.channels_last else shape.channels * shape.stride[1]
         return shape.span(band, 0) * phases * self._pitch(shape, many_registers)
-
-    def _packed_bytes(self, shape: Window, many_registers: bool) -> int:
-        block = self._block(self._tile(shape, many_registers))
-        products = shape.channels * math.prod(shape.taps)
-        return 4 * -(-shape.filters // block) * block * products
 
 
 def judge_first(

@@ -5,17 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from convfind.device.target import Target
-from convfind.kit.blocks import Epilogue, Grid, even_parts, has_many_registers
+from convfind.kit.blocks import Epilogue, Grid, Limit, even_parts, has_many_registers
 from convfind.problem import ConvProblem
 from convfind.solver.recipe import Memory, Recipe
 from convfind.types import Direction
 from convfind_solvers_direct.cpu.phases import BLOCK, FREQUENCIES, SIDE, Phases
 from convfind_solvers_direct.cpu.phases_solver import PhasesSolver
-from convfind_solvers_direct.cpu.solver import (
-    VECTOR,
-    items_wanted,
-    program_of,
-)
+from convfind_solvers_direct.cpu.solver import VECTOR, items_wanted, program_of
 from convfind_solvers_direct.window import window
 
 #: Rows of tiles whose columns are transformed at a time.
@@ -35,7 +31,7 @@ class CpuFirstPhases(PhasesSolver):
         """A tile, less one."""
         return SIDE - 1
 
-    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: Limit) -> Recipe:
         """One launch that transforms the weights, and one that computes."""
         shape = window(problem)
         phases = Phases(shape)
@@ -64,7 +60,7 @@ class CpuFirstPhases(PhasesSolver):
             self.solver_id,
             (compute,),
             prepare=(pack,),
-            packed=_packed_bytes(phases),
+            packed=4 * phases.filters * FREQUENCIES * phases.depth,
             workspace=_work_bytes(phases, target, items),
         )
 
@@ -72,8 +68,7 @@ class CpuFirstPhases(PhasesSolver):
 def _items(phases: Phases, target: Target) -> tuple[int, int]:
     """Work-items of an image, and the bands of each."""
     bands = -(-phases.tiles[0] // _BAND)
-    items = min(bands, -(-items_wanted(target) // phases.window.images))
-    return even_parts(bands, items)
+    return even_parts(bands, -(-items_wanted(target) // phases.window.images))
 
 
 def _tile(target: Target) -> tuple[int, int, int]:
@@ -85,7 +80,3 @@ def _work_bytes(phases: Phases, target: Target, items: int) -> int:
     tiles, _, _ = _tile(target)
     spectra = FREQUENCIES * (tiles * phases.depth + VECTOR + tiles * BLOCK)
     return 4 * phases.window.images * items * (_BAND * phases.row_floats + spectra)
-
-
-def _packed_bytes(phases: Phases) -> int:
-    return 4 * phases.filters * FREQUENCIES * phases.depth

@@ -6,19 +6,14 @@ import math
 from dataclasses import replace
 
 from convfind.device.target import Target
-from convfind.kit.blocks import Epilogue, Grid, even_parts, fill, has_many_registers
+from convfind.kit.blocks import Epilogue, Grid, Limit, even_parts, fill, has_many_registers
 from convfind.problem import ConvProblem, Trait
 from convfind.solver import APPLICABLE, Applicability, Reason, Rejected
 from convfind.solver.recipe import BufferArg, Memory, Recipe, align
 from convfind.types import Direction
 from convfind_solvers_direct.cpu.phases import BLOCK, FREQUENCIES, Blocks, Phases
 from convfind_solvers_direct.cpu.phases_solver import PhasesSolver
-from convfind_solvers_direct.cpu.solver import (
-    VECTOR,
-    first_layer_index,
-    items_wanted,
-    program_of,
-)
+from convfind_solvers_direct.cpu.solver import VECTOR, items_wanted, program_of
 from convfind_solvers_direct.window import window
 
 #: Tiles whose products are added at a time.
@@ -59,14 +54,14 @@ class CpuFirstPhasesWeights(PhasesSolver):
         phases = self.cut(window(problem))
         filled = fill(phases.window.filters, VECTOR)
         products = problem.flops / (self.gain(phases) * filled)
-        return first_layer_index(problem, target, products, channels_last=True)
+        return self.first_layer_index(problem, target, products)
 
     def error_reach(self, problem: ConvProblem) -> int:
         """The taps of a piece."""
         phases = self.cut(window(problem))
         return (phases.taps[0] - 1) * max(phases.window.stride)
 
-    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: Limit) -> Recipe:
         """One launch for the parts, and one that adds them up."""
         shape = window(problem)
         phases = self.cut(shape)
@@ -91,7 +86,7 @@ class CpuFirstPhasesWeights(PhasesSolver):
             *(shape.images, shape.filters, *shape.size, *shape.out, *shape.padding),
             *(share, phases.pitch),
         )
-        numbers = shape.channels * math.prod(shape.taps)
+        numbers = shape.channels * shape.taps
         groups = (-(-shape.filters // VECTOR), -(-numbers // VECTOR))
         add_up = Grid(program, "direct_cpu_first_phases_sum", groups)(
             *(Memory.WORKSPACE, Memory.W),
@@ -122,7 +117,7 @@ def _rows(phases: Phases, many_registers: bool) -> int:
     return -(-phases.depth // -(-phases.depth // most))
 
 
-def _parts(phases: Phases, target: Target, limit: int | None) -> tuple[int, int]:
+def _parts(phases: Phases, target: Target, limit: Limit) -> tuple[int, int]:
     """Return how many parts there are, and the rows of tiles of each."""
     most = items_wanted(target)
     if phases.window.images * math.prod(phases.tiles) < most * _TILES_OF_PART:
@@ -139,7 +134,7 @@ def _sums(phases: Phases, many_registers: bool) -> int:
 
 
 def _part_bytes(phases: Phases) -> int:
-    return 4 * phases.filters * phases.window.channels * math.prod(phases.window.taps)
+    return 4 * phases.filters * phases.window.channels * phases.window.taps
 
 
 def _workspace(phases: Phases, target: Target, parts: int) -> int:

@@ -6,18 +6,13 @@ from dataclasses import dataclass, replace
 
 from convfind.device.target import Target
 from convfind.kit.blocks import Epilogue, Grid, even_parts, fill, has_many_registers, parts_within
+from convfind.kit.described import Limit
 from convfind.problem import ConvProblem, Trait
 from convfind.solver import APPLICABLE, Applicability, Reason, Rejected
 from convfind.solver.recipe import Memory, Recipe
 from convfind.types import Direction
 from convfind_solvers_direct.cpu.first import judge_first
-from convfind_solvers_direct.cpu.solver import (
-    VECTOR,
-    CpuSolver,
-    first_layer_index,
-    items_wanted,
-    program_of,
-)
+from convfind_solvers_direct.cpu.solver import VECTOR, CpuSolver, items_wanted, program_of
 from convfind_solvers_direct.window import Window, window
 
 #: Room for copied rows of x and for a tile of y, in floats.
@@ -79,13 +74,13 @@ class CpuFirstWeights(CpuSolver):
         """Products of whole tiles, and memory."""
         shape = window(problem)
         tile = self._tile(shape, has_many_registers(target))
-        line = shape.taps[1] * (shape.channels if self.channels_last else 1)
+        line = shape.window[1] * (shape.channels if self.channels_last else 1)
         best = _LAST_SHARE if self.channels_last else _FIRST_SHARE
         filled = fill(shape.filters, tile.vectors * VECTOR) * fill(line, tile.taps)
         products = problem.flops / (best * filled)
-        return first_layer_index(problem, target, products, channels_last=self.channels_last)
+        return self.first_layer_index(problem, target, products)
 
-    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: Limit) -> Recipe:
         """One launch for the parts, and one that adds them up."""
         shape = window(problem)
         tile = self._tile(shape, has_many_registers(target))
@@ -107,7 +102,7 @@ class CpuFirstWeights(CpuSolver):
             *(shape.images, shape.filters, *shape.size, *shape.out, *shape.padding),
             *(share, tile.band, tile.high, tile.wide, self._pitch(shape)),
         )
-        lines = shape.taps[0] * (1 if self.channels_last else shape.channels)
+        lines = shape.window[0] * (1 if self.channels_last else shape.channels)
         add_up = Grid(program, "direct_cpu_first_sum", (blocks, lines))(
             *(Memory.WORKSPACE, Memory.W),
             *Epilogue.of(problem).arguments,
@@ -119,7 +114,7 @@ class CpuFirstWeights(CpuSolver):
     def _registers(self, shape: Window, many_registers: bool) -> tuple[int, int]:
         """Vectors of filters and taps at a time, such that the fewest instructions are spent."""
         limits = _MANY if many_registers else _FEW
-        line = shape.taps[1] * (shape.channels if self.channels_last else 1)
+        line = shape.window[1] * (shape.channels if self.channels_last else 1)
         filters = -(-shape.filters // VECTOR)
 
         def cost(tile: tuple[int, int]) -> tuple[int, int]:
@@ -152,7 +147,7 @@ class CpuFirstWeights(CpuSolver):
         """Floats of a copied row: what the last pixel reads that is no tap included."""
         channels = shape.channels if self.channels_last else 1
         last = (shape.out[1] - 1) * shape.stride[1]
-        read = (last + shape.taps[1]) * channels + _MANY.most_sums
+        read = (last + shape.window[1]) * channels + _MANY.most_sums
         floats = max(read, channels * (shape.padding[1] + shape.size[1]))
         return -(-floats // VECTOR) * VECTOR
 
@@ -161,7 +156,7 @@ class CpuFirstWeights(CpuSolver):
         planes = 1 if self.channels_last else shape.channels
         return shape.span(band, 0) * planes * self._pitch(shape)
 
-    def _parts(self, shape: Window, target: Target, limit: int | None) -> tuple[int, int]:
+    def _parts(self, shape: Window, target: Target, limit: Limit) -> tuple[int, int]:
         """Return how many parts there are, and the bands of each."""
         most = parts_within(limit, items_wanted(target), self._part_bytes(shape, target))
         band = self._tile(shape, has_many_registers(target)).band
@@ -171,6 +166,6 @@ class CpuFirstWeights(CpuSolver):
     def _part_bytes(self, shape: Window, target: Target) -> int:
         vectors, taps = self._registers(shape, has_many_registers(target))
         channels = shape.channels if self.channels_last else 1
-        sums = -(-shape.taps[1] * channels // taps) * taps * shape.taps[0]
+        sums = -(-shape.window[1] * channels // taps) * taps * shape.window[0]
         lines = sums * shape.channels // channels
         return 4 * -(-shape.filters // (vectors * VECTOR)) * vectors * VECTOR * lines

@@ -5,7 +5,18 @@ from __future__ import annotations
 import math
 
 from convfind.device.target import Target
-from convfind.kit.blocks import Epilogue, Grid, cpu_index, even_parts, fill, has_many_registers
+from convfind.kit.blocks import (
+    OCTET_ROWS,
+    Epilogue,
+    Grid,
+    Limit,
+    cpu_index,
+    even_parts,
+    fill,
+    has_many_registers,
+    judge_octets,
+    vectors_of_filters,
+)
 from convfind.problem import ConvProblem
 from convfind.solver import APPLICABLE, Applicability, Reason, Rejected
 from convfind.solver.recipe import Memory, Recipe
@@ -13,15 +24,9 @@ from convfind.types import Direction
 from convfind_solvers_direct.cpu.solver import BALANCE, CpuSolver, items_wanted, program_of
 from convfind_solvers_direct.window import LARGEST, Window, window
 
-#: Channels of a vector.
-_LANES = 8
-#: A group with more channels or filters is a matrix product that others cut better.
-_MOST_CHANNELS = 64
 #: Room for the copied source of a block, in floats.
 _STRIP_FLOATS = 16384
-#: Results of a register tile by its vectors of filters: sums, weights and a value in 16 registers.
-_ROWS = {3: 4, 2: 6, 1: 8}
-#: The share of the peak that these tiles reach.
+#: The share of the peak that register tiles reach, by their vectors of filters.
 _BEST_SHARE = {3: 0.75, 2: 0.7, 1: 0.6}
 
 
@@ -37,12 +42,8 @@ class CpuGroups(CpuSolver):
         shape = window(problem)
         if problem.groups == 1:
             return Rejected(Reason.GROUPS, "channels must be in groups")
-        if shape.channels % _LANES or shape.filters % _LANES:
-            return Rejected(Reason.CHANNELS, "is for multiples of 8 channels and filters a group")
-        if max(shape.channels, shape.filters) > _MOST_CHANNELS:
-            return Rejected(
-                Reason.CHANNELS, f"is for at most {_MOST_CHANNELS} channels and filters a group"
-            )
+        if not (answer := judge_octets(shape.channels, shape.filters)):
+            return answer
         if _floats(shape, 1, 1) > _STRIP_FLOATS:
             return Rejected(Reason.SIZE_LIMIT, "the source under a result does not fit the cache")
         image = max(math.prod(problem.x_shape[1:]), math.prod(problem.y_shape[1:]))
@@ -55,45 +56,40 @@ class CpuGroups(CpuSolver):
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """The peak's share of whole tiles, and all tensors moved once."""
         shape = window(problem)
-        vectors = _vectors(shape)
+        vectors = vectors_of_filters(shape.filters)
         height, width = _block(shape, target)
-        filled = fill(height * width, _ROWS[vectors])
+        filled = fill(height * width, OCTET_ROWS[vectors])
         operations = problem.flops / (_BEST_SHARE[vectors] * filled) + BALANCE * problem.traffic
         if has_many_registers(target):
             operations *= 2  # half of a register of 16 is used
         return cpu_index(problem, target, operations)
 
-    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: Limit) -> Recipe:
         """One launch that puts the weights in order, and one that computes."""
         shape = window(problem)
-        vectors = _vectors(shape)
+        vectors = vectors_of_filters(shape.filters)
         epilogue = Epilogue.of(problem)
         program = program_of(
             "cpu_groups",
             shape,
-            MR=_ROWS[vectors],
+            MR=OCTET_ROWS[vectors],
             VECTORS=vectors,
             STRIP_FLOATS=_STRIP_FLOATS,
             **epilogue.defines,
         )
         rows, columns = _block(shape, target)
         blocks = shape.images * -(-shape.out[0] // rows) * -(-shape.out[1] // columns)
-        wanted = min(blocks, -(-items_wanted(target) // shape.groups))
-        runs, share = even_parts(blocks, wanted)
+        runs, share = even_parts(blocks, -(-items_wanted(target) // shape.groups))
         compute = Grid(program, "direct_cpu_groups", (runs, shape.groups))(
             *(shape.source, Memory.PACKED, shape.result),
             *epilogue.arguments,
             *(shape.groups, *shape.size, *shape.out, *shape.padding),
             *(rows, columns, blocks, share),
         )
-        pack = Grid(program, "direct_cpu_groups_pack", (math.prod(shape.taps), shape.groups))(
+        pack = Grid(program, "direct_cpu_groups_pack", (shape.taps, shape.groups))(
             *(Memory.W, Memory.PACKED)
         )
         return Recipe(self.solver_id, (compute,), prepare=(pack,), packed=problem.nbytes("w"))
-
-
-def _vectors(shape: Window) -> int:
-    return next(n for n in (3, 2, 1) if shape.filters % (n * _LANES) == 0)
 
 
 def _floats(shape: Window, rows: int, columns: int) -> int:

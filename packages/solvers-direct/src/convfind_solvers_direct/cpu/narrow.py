@@ -6,17 +6,13 @@ from dataclasses import dataclass, replace
 
 from convfind.device.target import Target
 from convfind.kit.blocks import Epilogue, Grid, cpu_index, even_parts, fill, has_many_registers
+from convfind.kit.described import Limit
 from convfind.problem import ConvProblem, Trait
 from convfind.solver import APPLICABLE, Applicability, Reason, Rejected
 from convfind.solver.recipe import Memory, Recipe
 from convfind.types import Direction
 from convfind_solvers_direct.cpu.first import judge_first
-from convfind_solvers_direct.cpu.solver import (
-    VECTOR,
-    CpuSolver,
-    items_wanted,
-    program_of,
-)
+from convfind_solvers_direct.cpu.solver import VECTOR, CpuSolver, items_wanted, program_of
 from convfind_solvers_direct.window import Window, window
 
 #: Room for copied rows of the source and for sums, in floats.
@@ -81,7 +77,7 @@ class CpuNarrow(CpuSolver):
         operations = max(problem.flops / _BEST_SHARE, _BALANCE * problem.traffic) / filled
         return cpu_index(problem, target, operations, launches=2)
 
-    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: Limit) -> Recipe:
         """One launch; forward another one before, that puts the weights in order."""
         shape = _as_gradient(problem)
         many = has_many_registers(target)
@@ -100,8 +96,7 @@ class CpuNarrow(CpuSolver):
             **epilogue.defines,
         )
         bands = -(-_places(shape)[0] * shape.stride[0] // rows)
-        wanted = min(bands, -(-items_wanted(target) // shape.images))
-        runs, share = even_parts(bands, wanted)
+        runs, share = even_parts(bands, -(-items_wanted(target) // shape.images))
         launch = Grid(program, "direct_cpu_narrow", (shape.images, runs))(
             *(
                 Memory.X if forward else Memory.Y,
@@ -130,10 +125,10 @@ class CpuNarrow(CpuSolver):
 
     def _rows(self, shape: Window, many_registers: bool) -> int:
         """Rows at a time: of a phase what fits the registers beside weights of a column."""
-        if shape.taps[0] == shape.stride[0] == 1:
+        if shape.window[0] == shape.stride[0] == 1:
             return 1
         most, registers = _MANY if many_registers else _FEW
-        weights = shape.filters * -(-shape.taps[0] // shape.stride[0])
+        weights = shape.filters * -(-shape.window[0] // shape.stride[0])
         sums = min(max(registers - weights, most // 2), most)
         return sums // shape.filters * shape.stride[0]
 
@@ -166,20 +161,18 @@ def _as_gradient(problem: ConvProblem) -> Window:
     shape = window(problem)
     if shape.is_gradient:
         return shape
-    pads = zip(shape.taps, shape.padding, strict=True)
-    height, width = (taps - 1 - pad for taps, pad in pads)
-    return replace(shape, is_gradient=True, padding=(height, width))
+    turned = replace(shape, is_gradient=True)
+    return replace(turned, padding=turned.zeros_before)
 
 
 def _reach(shape: Window) -> int:
     """Columns of the source before the one that the first tap meets."""
-    return (shape.taps[1] - 1) // shape.stride[1]
+    return (shape.window[1] - 1) // shape.stride[1]
 
 
-def _places(shape: Window) -> tuple[int, int]:
+def _places(shape: Window) -> tuple[int, ...]:
     """Rows and columns of a phase of x, those of other phases beside them included."""
-    rows, columns = (
+    return tuple(
         (size - 1 + pad) // step - pad // step + 1
         for size, pad, step in zip(shape.out, shape.padding, shape.stride, strict=True)
     )
-    return rows, columns

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
+from convfind.kit.blocks import Axes
 from convfind_solvers_direct.cpu.solver import VECTOR
-from convfind_solvers_direct.window import Axes, Window
+from convfind_solvers_direct.window import Window
 
 #: Elements of a tile of the image along an axis, and its frequencies.
 SIDE = 6
@@ -35,9 +36,8 @@ class Phases:
     @property
     def taps(self) -> Axes:
         """Taps of a phase, along both axes."""
-        sizes = zip(self.window.taps, self.window.stride, strict=True)
-        height, width = (-(-taps // step) for taps, step in sizes)
-        return height, width
+        sizes = zip(self.window.window, self.window.stride, strict=True)
+        return tuple(-(-taps // step) for taps, step in sizes)
 
     @property
     def pieces(self) -> Axes:
@@ -52,8 +52,7 @@ class Phases:
     @property
     def tiles(self) -> Axes:
         """Rows and columns of tiles of an image."""
-        height, width = (-(-pixels // self.outputs) for pixels in self.window.out)
-        return height, width
+        return tuple(-(-pixels // self.outputs) for pixels in self.window.out)
 
     @property
     def line(self) -> int:
@@ -97,7 +96,7 @@ class Phases:
         ``rest``: what is no product of the algorithm's, for a pixel and a filter.
         """
         products = FREQUENCIES * self.depth / self.outputs**2
-        all_taps = math.prod(self.window.taps)
+        all_taps = self.window.taps
         return self.window.channels * all_taps / (products / PRODUCT_SHARE + rest)
 
 
@@ -114,12 +113,12 @@ class Blocks(Phases):
     @property
     def taps(self) -> Axes:
         """Taps of a block, along both axes."""
-        return _blocks(self.window.taps)[0]
+        return _blocks(self.window.window)[0]
 
     @property
     def pieces(self) -> Axes:
         """Blocks along both axes."""
-        return _blocks(self.window.taps)[1]
+        return _blocks(self.window.window)[1]
 
     @property
     def pitch(self) -> int:

@@ -9,7 +9,7 @@ from convfind.solver import APPLICABLE, Applicability, Reason, Rejected
 from convfind.types import Algorithm
 from convfind_solvers_direct.cpu.first import judge_first
 from convfind_solvers_direct.cpu.phases import BLOCK, POINTS, PRODUCT_SHARE, Phases
-from convfind_solvers_direct.cpu.solver import VECTOR, CpuSolver, first_layer_index
+from convfind_solvers_direct.cpu.solver import VECTOR, CpuSolver
 from convfind_solvers_direct.window import window
 
 #: The cost of results beside their products, in products.
@@ -59,7 +59,7 @@ class PhasesSolver(CpuSolver):
         """The share of the peak, counted by the direct formula."""
         phases = self.cut(window(problem))
         products = problem.flops / (self.gain(phases) * fill(phases.window.filters, BLOCK))
-        return first_layer_index(problem, target, products, channels_last=True)
+        return self.first_layer_index(problem, target, products)
 
     def error_bound(self, problem: ConvProblem) -> float:
         """Above what the points make of a sum: 2.8 and 3.9 times the error of plain summation.

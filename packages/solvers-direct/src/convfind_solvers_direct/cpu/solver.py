@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from convfind.device.target import Target
 from convfind.kit.blocks import PlainVariant, cpu_index
-from convfind.problem import EPILOGUE_TRAITS, FIRST_TRAITS, ConvProblem, Trait
+from convfind.problem import PACKED_TRAITS, ConvProblem
 from convfind.solver import CPUS, Domain
 from convfind.solver.defines import DefineValue
 from convfind.solver.kernel_spec import Program
@@ -30,12 +30,16 @@ class CpuSolver(PlainVariant):
     algorithm = Algorithm.DIRECT
     is_dynamic = True
     backends = ("opencl",)
-    domain = Domain(
-        kinds=CPUS,
-        dtypes=(DataType.FLOAT32,),
-        ranks=(1, 2),
-        traits=FIRST_TRAITS - {Trait.GAPS} | EPILOGUE_TRAITS,
-    )
+    domain = Domain(kinds=CPUS, dtypes=(DataType.FLOAT32,), ranks=(1, 2), traits=PACKED_TRAITS)
+
+    def first_layer_index(self, problem: ConvProblem, target: Target, products: float) -> float:
+        """Return the index of so many operations for products, beside tensors and weights."""
+        first, second = map(problem.elements, problem.direction.reads)
+        source = first + second if problem.direction.writes == "w" else first
+        result_cost = _LAST_RESULT_COST if self.channels_last else _FIRST_RESULT_COST
+        operations = products + _SOURCE_COST * source + _WEIGHT_COST * problem.elements("w")
+        operations += result_cost * problem.elements(problem.direction.writes)
+        return cpu_index(problem, target, operations, launches=2)
 
 
 def program_of(name: str, shape: Window, **macros: DefineValue) -> Program:
@@ -46,15 +50,3 @@ def program_of(name: str, shape: Window, **macros: DefineValue) -> Program:
 def items_wanted(target: Target) -> int:
     """Work-items that keep all cores busy."""
     return 1 if target.compute_units == 1 else ITEMS_PER_CORE * target.compute_units
-
-
-def first_layer_index(
-    problem: ConvProblem, target: Target, products: float, *, channels_last: bool
-) -> float:
-    """Return the index of so many operations for products, beside tensors and weights."""
-    first, second = map(problem.elements, problem.direction.reads)
-    source = first + second if problem.direction.writes == "w" else first
-    result_cost = _LAST_RESULT_COST if channels_last else _FIRST_RESULT_COST
-    operations = products + _SOURCE_COST * source + _WEIGHT_COST * problem.elements("w")
-    operations += result_cost * problem.elements(problem.direction.writes)
-    return cpu_index(problem, target, operations, launches=2)

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 
 from convfind.device.target import Target
-from convfind.kit.blocks import Epilogue, Grid, even_parts, has_many_registers, parts_within
+from convfind.kit.blocks import Epilogue, Grid, Limit, even_parts, has_many_registers, parts_within
 from convfind.problem import ConvProblem
 from convfind.solver import APPLICABLE, Applicability, Reason, Rejected
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Memory, Recipe, ScalarArg, i32, i64
 from convfind.types import Direction
 from convfind_solvers_direct.cpu.conv import STRIP_FLOATS, CpuDirect, row_floats, strip_rows
-from convfind_solvers_direct.cpu.solver import (
-    VECTOR,
-    items_wanted,
-    program_of,
-)
+from convfind_solvers_direct.cpu.solver import VECTOR, items_wanted, program_of
 from convfind_solvers_direct.window import Window, window
 
 #: Vectors of sums that an item keeps in registers: of 32 of 16 floats, and of 16 of 8.
@@ -43,7 +38,7 @@ class CpuWeights(CpuDirect):
 
     direction = Direction.BACKWARD_WEIGHTS
 
-    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: Limit) -> Recipe:
         """One launch for the parts, and one that adds them up."""
         shape = window(problem)
         parts, sizes, more = self._plan(shape, target, limit)
@@ -66,16 +61,16 @@ class CpuWeights(CpuDirect):
     def _program(self, shape: Window, target: Target) -> Program: ...
 
     @abstractmethod
-    def _plan(self, shape: Window, target: Target, limit: int | None) -> _Plan:
+    def _plan(self, shape: Window, target: Target, limit: Limit) -> _Plan:
         """Return the parts, the global size, and the arguments that depend on the layout."""
 
     def _part_bytes(self, shape: Window) -> int:
         channels = shape.groups * shape.channels
         if self.channels_last:
             channels = -(-channels // VECTOR) * VECTOR
-        return 4 * channels * shape.filters * math.prod(shape.taps)
+        return 4 * channels * shape.filters * shape.taps
 
-    def _most_parts(self, shape: Window, target: Target, limit: int | None) -> int:
+    def _most_parts(self, shape: Window, target: Target, limit: Limit) -> int:
         """Parts that keep all cores busy and fit a limit of bytes."""
         return parts_within(limit, items_wanted(target), self._part_bytes(shape))
 
@@ -87,13 +82,13 @@ class CpuPlanesWeights(CpuWeights):
 
     def _judge_sizes(self, shape: Window) -> Applicability:
         """Judge also whether the sums of an item's filters fit its private memory."""
-        sums = shape.filters * math.prod(shape.taps)
+        sums = shape.filters * shape.taps
         if sums > _MOST_TOTALS:
             return Rejected(Reason.FILTER_SIZE, f"{sums} sums, more than {_MOST_TOTALS}")
         return super()._judge_sizes(shape)
 
     def _program(self, shape: Window, target: Target) -> Program:
-        height, width = shape.taps
+        height, width = shape.window
         most = _MOST_SUMS if has_many_registers(target) else _FEW_SUMS
         # Filters share what is read of x.
         shared = (f for f in (4, 2) if shape.filters % f == 0 and f * width <= most)
@@ -107,10 +102,10 @@ class CpuPlanesWeights(CpuWeights):
             STRIP_FLOATS=STRIP_FLOATS,
         )
 
-    def _plan(self, shape: Window, target: Target, limit: int | None) -> _Plan:
+    def _plan(self, shape: Window, target: Target, limit: Limit) -> _Plan:
         most = self._most_parts(shape, target, limit)
         # Groups are shared out first: they need no workspace.
-        runs, share = even_parts(shape.groups, min(shape.groups, items_wanted(target)))
+        runs, share = even_parts(shape.groups, items_wanted(target))
         most = max(1, min(most, shape.images, items_wanted(target) // runs))
         span = -(-shape.images // most)
         parts = -(-shape.images // span)
@@ -128,13 +123,13 @@ class CpuPixelsWeights(CpuWeights):
         rows, columns, chunk = _pixels_tile(shape, target)
         return program_of("cpu_weights_pixels", shape, CHUNK=chunk, ROWS=rows, COLUMNS=columns)
 
-    def _plan(self, shape: Window, target: Target, limit: int | None) -> _Plan:
+    def _plan(self, shape: Window, target: Target, limit: Limit) -> _Plan:
         rows, _, _ = _pixels_tile(shape, target)
         parts, share = self._parts_of_rows(shape, target, limit, rows)
         return parts, (parts,), (i64(share),)
 
     def _parts_of_rows(
-        self, shape: Window, target: Target, limit: int | None, rows: int
+        self, shape: Window, target: Target, limit: Limit, rows: int
     ) -> tuple[int, int]:
         """Return the parts and how many times ``rows`` rows of y of an image each takes."""
         strips = shape.images * -(-shape.out[0] // rows)
@@ -159,7 +154,7 @@ class CpuGroupsWeights(CpuPixelsWeights):
         if (shape.channels, shape.filters) != (_NARROW, _NARROW):
             answer = f"8 a group on both sides, not {shape.channels} and {shape.filters}"
             return Rejected(Reason.CHANNELS, answer)
-        if shape.taps[1] > _FEW_NARROW_SUMS:
+        if shape.window[1] > _FEW_NARROW_SUMS:
             return Rejected(Reason.FILTER_SIZE, f"at most {_FEW_NARROW_SUMS} taps along a row")
         if _copied_rows(shape, STRIP_FLOATS) < 1:
             return Rejected(Reason.SIZE_LIMIT, "rows that a row of y takes do not fit the cache")
@@ -167,12 +162,12 @@ class CpuGroupsWeights(CpuPixelsWeights):
 
     def _program(self, shape: Window, target: Target) -> Program:
         most = _MOST_SUMS if has_many_registers(target) else _FEW_NARROW_SUMS
-        filters = next(count for count in (8, 4, 2, 1) if count * shape.taps[1] <= most)
+        filters = next(count for count in (8, 4, 2, 1) if count * shape.window[1] <= most)
         return program_of(
             "cpu_weights_groups", shape, FILTERS_AT_ONCE=filters, STRIP_FLOATS=STRIP_FLOATS
         )
 
-    def _plan(self, shape: Window, target: Target, limit: int | None) -> _Plan:
+    def _plan(self, shape: Window, target: Target, limit: Limit) -> _Plan:
         rows = max(1, min(shape.out[0], _copied_rows(shape, _CACHED_FLOATS)))
         parts, share = self._parts_of_rows(shape, target, limit, rows)
         return parts, (parts,), (i64(share), i32(rows))
@@ -180,7 +175,7 @@ class CpuGroupsWeights(CpuPixelsWeights):
 
 def _pixels_tile(shape: Window, target: Target) -> tuple[int, int, int]:
     """Rows and columns of y, and rows of taps, at a time, channels last."""
-    height, width = shape.taps
+    height, width = shape.window
     chunk = min(height, max(1, _MOST_SUMS // width))
     is_plain = max(shape.stride) == 1 and shape.channels == 1
     is_short = shape.channels == 1 and not has_many_registers(target)

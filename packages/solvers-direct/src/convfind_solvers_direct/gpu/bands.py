@@ -8,10 +8,9 @@ from convfind.device.target import Target
 from convfind.problem import ConvProblem
 from convfind.solver import Applicability, Config, Reason, Rejected
 from convfind.solver.search_space import Parameter
-from convfind_solvers_direct.gpu.chain import ChainConv, Share, floats_of, planes_of
+from convfind_solvers_direct.gpu.chain import CHAIN, ITEMS, ChainConv, Share, floats_of, planes_of
 from convfind_solvers_direct.gpu.conv import PLAIN_FLOAT32
 from convfind_solvers_direct.gpu.lines import judge_rows
-from convfind_solvers_direct.gpu.wide import zeros_before
 from convfind_solvers_direct.window import Window, window
 
 #: Results of an item, of chains and where the filter is small; else more, for then each row that
@@ -29,7 +28,7 @@ class BandsConv(ChainConv):
     prefix = "direct-gpu-bands"
     domain = PLAIN_FLOAT32
     version = 2
-    rows = Parameter("rows", (1, 2, 3, 4, 5, 7, 8), "of an item")
+    parameters = (ITEMS, Parameter("rows", (1, 2, 3, 4, 5, 7, 8), "of an item"), CHAIN)
     _file = "gpu_bands"
     _other_registers = 28
 
@@ -43,19 +42,19 @@ class BandsConv(ChainConv):
             return self._nearest(shape, target, rows)
 
         config = self._chained(shape, target, wanted(_USUAL_RESULTS))
-        if config["chain"] == 1 and math.prod(shape.taps) > _SMALL_TAPS:
+        if config["chain"] == 1 and shape.taps > _SMALL_TAPS:
             return wanted(_RESULTS_OF_MANY_TAPS)
         return config
 
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
         if not (answer := judge_rows(shape, target)):
             return answer
-        if min(zeros_before(shape)) < 0 or shape.size != shape.out:
+        if min(shape.zeros_before) < 0 or shape.size != shape.out:
             return Rejected(Reason.PADDING, "source and result must be equally large")
         return self._judge_planes(problem, shape, target)
 
     def _share(self, shape: Window, config: Config) -> Share:
-        rows, width, taps = config.integer("rows"), shape.size[1], math.prod(shape.taps)
+        rows, width, taps = config.integer("rows"), shape.size[1], shape.taps
         planes = planes_of(shape, config, rows)
         return Share(
             planes,
@@ -65,7 +64,7 @@ class BandsConv(ChainConv):
         )
 
     def _macros(self, shape: Window, config: Config) -> dict[str, int]:
-        above, before = zeros_before(shape)
+        above, before = shape.zeros_before
         return {
             "BEFORE": before,
             "ABOVE": above,

@@ -6,20 +6,17 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import product
 from typing import ClassVar
 
 from convfind.device.target import Target
-from convfind.kit.blocks import UNIT_REGISTERS
+from convfind.kit.blocks import UNIT_REGISTERS, copies_past_registers
 from convfind.problem import ConvProblem, Trait
 from convfind.solver import APPLICABLE, Applicability, Config, Reason, Rejected
-from convfind.solver.search_space import Constraint, Parameter, SearchSpace
+from convfind.solver.search_space import Parameter
 from convfind.types import DataType
-from convfind_solvers_direct.gpu.conv import GpuDirect, OneLaunch, Work
-from convfind_solvers_direct.gpu.lines import MOST_FLOATS
-from convfind_solvers_direct.gpu.wide import copies_past_registers
-from convfind_solvers_direct.window import Window, window
+from convfind_solvers_direct.gpu.conv import MOST_FLOATS, GpuDirect, OneLaunch, TileSolver, Work
+from convfind_solvers_direct.window import Window
 
 #: Registers of an item for sums, a row of values and weights, and its multiply-adds, all of them
 #: straight code; fewer for AMD's compiler, which spills sooner. Chains keep weights meanwhile,
@@ -49,7 +46,7 @@ class Share:
     code: int  # its multiply-adds
 
 
-class ChainConv(OneLaunch):
+class ChainConv(OneLaunch, TileSolver):
     """A work-group copies neighbouring planes as they lie in memory, all at once.
 
     Each item has some rows of one in registers. The sizes of a plane are compiled in. In a chain
@@ -60,14 +57,7 @@ class ChainConv(OneLaunch):
     domain = replace(GpuDirect.domain.without(Trait.DILATION), dtypes=(DataType.FLOAT32,))
     arithmetic_share = 0.47
     is_dynamic = False
-    rows: ClassVar[Parameter]
     _other_registers: ClassVar[int]  # of an item, of addresses and the like
-
-    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
-        """Rows, work-groups and chains."""
-        legal = partial(self._is_legal, window(problem), target)
-        why = "it has to fit plane, work-group, registers and local memory"
-        return SearchSpace((ITEMS, self.rows, CHAIN), (Constraint("tile", legal, why),))
 
     def _work(self, problem: ConvProblem, shape: Window, target: Target, config: Config) -> Work:
         chain, planes = config.integer("chain"), self._share(shape, config).planes
@@ -99,9 +89,10 @@ class ChainConv(OneLaunch):
 
     def _unchained(self, shape: Window, target: Target) -> Iterator[Config]:
         """Every legal config of one image."""
-        for items, rows in product(ITEMS.values, self.rows.values):
+        all_items, all_rows, _ = self.parameters
+        for items, rows in product(all_items.values, all_rows.values):
             config = Config(items=items, rows=rows, chain=1)
-            if self._is_legal(shape, target, config):
+            if self.fits(shape, target, config):
                 yield config
 
     def _nearest(self, shape: Window, target: Target, rows: int) -> Config:
@@ -131,11 +122,12 @@ class ChainConv(OneLaunch):
         for chain in (2, 4):
             longer = config.replace(chain=chain)
             work_groups = runs * -(-shape.images // chain)
-            if fewest <= work_groups <= slots and self._is_legal(shape, target, longer):
+            if fewest <= work_groups <= slots and self.fits(shape, target, longer):
                 return longer
         return config
 
-    def _is_legal(self, shape: Window, target: Target, config: Config) -> bool:
+    def fits(self, shape: Window, target: Target, config: Config) -> bool:
+        """Return whether a config's tile fits work-group, registers and local memory."""
         share, chain = self._share(shape, config), config.integer("chain")
         most = _MOST_REGISTERS if chain == 1 else _MOST_REGISTERS_CHAINED
         return (

@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 from convfind.device.target import Target
@@ -17,7 +18,8 @@ from convfind.kit.blocks import (
     peak_seconds,
     register_limit,
 )
-from convfind.problem import EPILOGUE_TRAITS, FIRST_TRAITS, ConvProblem, Trait
+from convfind.kit.described import Limit
+from convfind.problem import PACKED_TRAITS, ConvProblem, Trait
 from convfind.solver import GPUS, Applicability, Config, Domain, Reason, Rejected
 from convfind.solver.defines import DefineValue
 from convfind.solver.recipe import Memory, Recipe, ScalarArg
@@ -26,6 +28,8 @@ from convfind.types import Algorithm, DataType
 from convfind_solvers_direct.programs import GPU
 from convfind_solvers_direct.window import Window, judge, window
 
+#: Floats of local memory that all devices have room for: 48 KiB.
+MOST_FLOATS = 12288
 #: Weights that an item keeps in registers.
 MOST_WEIGHTS = 81
 #: The same where hiprtc compiles: of more it spills some, and takes minutes over that.
@@ -38,7 +42,7 @@ _FEWEST_ITEMS = 32
 ROWS = Parameter("rows", tuple(range(1, 17)), "rows of the result of an item")
 ITEMS = Parameter("items", (_FEWEST_ITEMS, 64, 128, 256), "of a work-group")
 #: Why a tile is not legal.
-TILE_FITS = "it has to fit work-group, registers and local memory"
+_TILE_FITS = "it has to fit work-group, registers and local memory"
 
 
 class GpuSolver(TunableVariant):
@@ -51,8 +55,23 @@ class GpuSolver(TunableVariant):
         kinds=GPUS,
         dtypes=(DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16),
         ranks=(1, 2),
-        traits=FIRST_TRAITS - {Trait.GAPS} | EPILOGUE_TRAITS,
+        traits=PACKED_TRAITS,
     )
+
+
+class TileSolver(GpuSolver):
+    """One whose configs are tiles, any of which is legal that fits a device."""
+
+    parameters: ClassVar[tuple[Parameter, ...]] = ()  # of any device
+
+    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
+        """Tiles that fit."""
+        fits = partial(self.fits, window(problem), target)
+        return SearchSpace(self.parameters, (Constraint("tile", fits, _TILE_FITS),))
+
+    @abstractmethod
+    def fits(self, shape: Window, target: Target, config: Config) -> bool:
+        """Return whether a config's tile fits work-group, registers and local memory."""
 
 
 class GpuDirect(GpuSolver):
@@ -113,9 +132,7 @@ class OneLaunch(GpuDirect):
 
     _file: ClassVar[str]  # that has the kernel, of the same name
 
-    def recipe(
-        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, config: Config, limit: Limit) -> Recipe:
         """One launch, no workspace."""
         shape, epilogue = window(problem), Epilogue.of(problem)
         work = self._work(problem, shape, target, config)
@@ -189,14 +206,14 @@ def most_weights(target: Target) -> int:
 
 def is_unrolled(shape: Window, config: Config, most: int = MOST_WEIGHTS) -> bool:
     """Return whether taps are unrolled, with their weights in registers."""
-    weights = shape.taps[0] * slots_of(shape)[0]
+    weights = shape.window[0] * slots_of(shape)[0]
     return weights <= most and shape.span(config.integer("rows"), 0) <= _LONGEST_WALK
 
 
 def rows_of(shape: Window, wanted: int) -> int:
     """Rows of an item: whole strides of a gradient, one where there is no height."""
     step = shape.stride[0] if shape.is_gradient else 1
-    if shape.taps[0] == 1 and step == 1:
+    if shape.window[0] == 1 and step == 1:
         return 1
     return -(-wanted // step) * step
 
@@ -204,7 +221,7 @@ def rows_of(shape: Window, wanted: int) -> int:
 def slots_of(shape: Window) -> tuple[int, int, int]:
     """Taps of a row that a result has, and the steps from one to the next in filter and source."""
     if not shape.is_gradient:
-        return shape.taps[1], 1, shape.dilation[1]
+        return shape.window[1], 1, shape.dilation[1]
     gcd = math.gcd(shape.stride[1], shape.dilation[1])
     step = shape.stride[1] // gcd
-    return -(-shape.taps[1] // step), step, -(shape.dilation[1] // gcd)
+    return -(-shape.window[1] // step), step, -(shape.dilation[1] // gcd)

@@ -10,19 +10,17 @@ from itertools import product
 
 from convfind.device.target import Target
 from convfind.kit.blocks import Epilogue, Grid, gpu_index, has_room, memory_seconds, peak_seconds
+from convfind.kit.described import Limit
 from convfind.problem import ConvProblem, Trait
 from convfind.solver import APPLICABLE, Applicability, Config, Reason, Rejected
 from convfind.solver.recipe import Memory, Recipe
-from convfind.solver.search_space import Constraint, Parameter, SearchSpace
+from convfind.solver.search_space import Parameter
 from convfind.types import DataType, Direction
 from convfind_solvers_direct.cpu.first import judge_first
-from convfind_solvers_direct.gpu.conv import TILE_FITS, GpuSolver
+from convfind_solvers_direct.gpu.conv import MOST_FLOATS, GpuSolver, TileSolver
 from convfind_solvers_direct.programs import GPU
 from convfind_solvers_direct.window import Window, window
 
-_DTYPES = (DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16)
-#: Floats of local memory that all devices have room for: 48 KiB.
-_MOST_FLOATS = 12288
 #: Results of an item, and elements that it copies.
 _MOST_RESULTS = 96
 _MOST_COPIED = 96
@@ -71,21 +69,22 @@ def judge_first_on_gpu(
     return APPLICABLE
 
 
-class GpuFirst(GpuSolver):
+class GpuFirst(TileSolver):
     """Forward in one family of layouts."""
 
     prefix = "direct-gpu-first"
     direction = Direction.FORWARD
     domain = ONE_GROUP
     version = 2
+    parameters = (ROWS, COLUMNS, QUADS, FILTER_ITEMS, ACROSS, DOWN, RUN)
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take few channels whose tile fits."""
-        answer = judge_first_on_gpu(problem, target, items=_FEWEST_ITEMS, floats=_MOST_FLOATS)
+        answer = judge_first_on_gpu(problem, target, items=_FEWEST_ITEMS, floats=MOST_FLOATS)
         if not answer:
             return answer
         shape = window(problem)
-        if _usual_tile(self, shape, target.max_work_group) is None:
+        if _usual_tile(self, shape, target) is None:
             return Rejected(Reason.FILTER_SIZE, "what a tile takes does not fit local memory")
         return APPLICABLE
 
@@ -98,13 +97,12 @@ class GpuFirst(GpuSolver):
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """Return the first of the usual tiles that fits local memory, or fills the device."""
         shape = window(problem)
-        most = target.max_work_group
-        config = _usual_tile(self, shape, most)
+        config = _usual_tile(self, shape, target)
         assert config is not None, "asked for a problem that it does not take"
         for name in ("rows", "filter_items"):
             half = config.replace(**{name: max(config.integer(name) // 2, 1)})
             is_small = _groups(shape, config) < _FEWEST_GROUPS * target.compute_units
-            if is_small and self.fits(shape, half, most):
+            if is_small and self.fits(shape, target, half):
                 config = half
         if not self.channels_last and shape.stride[1] > 1:
             return config
@@ -112,15 +110,7 @@ class GpuFirst(GpuSolver):
         longest = max(int(_groups(shape, config) / (_WAVES * resident)), 1)
         return config.replace(run=max(int(run) for run in RUN.values if int(run) <= longest))
 
-    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
-        """Shapes of tiles."""
-        shape, most = window(problem), target.max_work_group
-        tile = Constraint("tile", lambda config: self.fits(shape, config, most), TILE_FITS)
-        return SearchSpace((ROWS, COLUMNS, QUADS, FILTER_ITEMS, ACROSS, DOWN, RUN), (tile,))
-
-    def recipe(
-        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, config: Config, limit: Limit) -> Recipe:
         """One launch, no workspace."""
         shape = window(problem)
         is_float = problem.dtype is DataType.FLOAT32
@@ -141,7 +131,7 @@ class GpuFirst(GpuSolver):
             "STORES_FOUR": stores_four,
         }
         program = GPU.program("gpu_first", macros, epilogue.defines)
-        tiles = _tiles(shape, config)
+        tiles = tiles_of(shape, config)
         blocks = -(-shape.filters // _block(config))
         groups = blocks * -(-tiles // config.integer("run"))
         launch = Grid(program, "direct_gpu_first", groups, _items(config))(
@@ -158,17 +148,17 @@ class GpuFirst(GpuSolver):
         pixel, planes = (shape.channels, 1) if self.channels_last else (1, shape.channels)
         lead = -shape.padding[1] * pixel % 4
         step = shape.stride[1] * pixel * columns
-        fours = -(-(lead + ((columns - 1) * shape.stride[1] + shape.taps[1]) * pixel) // 4)
+        fours = -(-(lead + ((columns - 1) * shape.stride[1] + shape.window[1]) * pixel) // 4)
         image = planes * shape.span(down * rows, 0) * ((across - 1) * step + 4 * fours)
-        line = shape.taps[1] * pixel * (_block(config) + 4)
-        lines = planes * shape.taps[0]
-        depth = min(lines, (_MOST_FLOATS - image) // line)
+        line = shape.window[1] * pixel * (_block(config) + 4)
+        lines = planes * shape.window[0]
+        depth = min(lines, (MOST_FLOATS - image) // line)
         copied = -(-image // (4 * _items(config))) * 4
         return _Tile(step, lead, depth, copied)
 
-    def fits(self, shape: Window, config: Config, most_items: int) -> bool:
+    def fits(self, shape: Window, target: Target, config: Config) -> bool:
         """Return whether a config's tile fits work-group, registers and local memory."""
-        if not _FEWEST_ITEMS <= _items(config) <= min(most_items, _MOST_ITEMS):
+        if not _FEWEST_ITEMS <= _items(config) <= min(target.max_work_group, _MOST_ITEMS):
             return False
         results = 4 * math.prod(config.integers("rows", "columns", "quads"))
         if results > _MOST_RESULTS:
@@ -188,7 +178,7 @@ class GpuFirst(GpuSolver):
         if not self.channels_last:
             rows, shared, down = (2, 4, 4) if columns == 4 else (4, 8, 2)
             yield _config(rows, columns, 1, min(fours, shared), 8, down)
-        elif shape.stride[1] >= shape.taps[1]:
+        elif shape.stride[1] >= shape.window[1]:
             yield _config(8, columns, 1, fours, 8, 1)
         elif columns == 1:
             yield _config(2, 2, 2, min(-(-fours // 2), 8), 4, 4)
@@ -200,10 +190,10 @@ class GpuFirst(GpuSolver):
 
 
 @lru_cache(maxsize=1024)
-def _usual_tile(solver: GpuFirst, shape: Window, most_items: int) -> Config | None:
+def _usual_tile(solver: GpuFirst, shape: Window, target: Target) -> Config | None:
     """The first of the usual tiles that fits; kept, since a find asks for it several times."""
     wanted = solver.wanted(shape)
-    return next((config for config in wanted if solver.fits(shape, config, most_items)), None)
+    return next((config for config in wanted if solver.fits(shape, target, config)), None)
 
 
 def _config(
@@ -224,14 +214,15 @@ def _config(
     )
 
 
-def _tiles(shape: Window, config: Config) -> int:
+def tiles_of(shape: Window, config: Config) -> int:
+    """Tiles of all images."""
     rows, columns, across, down = config.integers("rows", "columns", "across", "down")
     return shape.images * -(-shape.out[0] // (down * rows)) * -(-shape.out[1] // (across * columns))
 
 
 def _groups(shape: Window, config: Config) -> int:
     """Count the work-groups that compute one tile each."""
-    return _tiles(shape, config) * -(-shape.filters // _block(config))
+    return tiles_of(shape, config) * -(-shape.filters // _block(config))
 
 
 def _block(config: Config) -> int:

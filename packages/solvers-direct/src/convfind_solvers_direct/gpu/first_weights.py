@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 
@@ -13,7 +13,9 @@ from convfind.kit.blocks import (
     UNIT_REGISTERS,
     Epilogue,
     Grid,
+    Limit,
     bytes_of_parts,
+    copies_past_registers,
     gpu_index,
     memory_seconds,
     peak_seconds,
@@ -22,17 +24,14 @@ from convfind.kit.blocks import (
 from convfind.problem import ConvProblem
 from convfind.solver import APPLICABLE, Applicability, Config, Reason, Rejected
 from convfind.solver.recipe import Memory, Recipe
-from convfind.solver.search_space import Constraint, Parameter, SearchSpace
+from convfind.solver.search_space import Parameter, SearchSpace
 from convfind.types import DataType, Direction
-from convfind_solvers_direct.gpu.conv import TILE_FITS, GpuSolver
+from convfind_solvers_direct.gpu.conv import MOST_FLOATS, TileSolver
 from convfind_solvers_direct.gpu.first import ONE_GROUP, judge_first_on_gpu
 from convfind_solvers_direct.gpu.sum import parts_of_weights, sum_of_parts
-from convfind_solvers_direct.gpu.wide import copies_past_registers
 from convfind_solvers_direct.programs import GPU
 from convfind_solvers_direct.window import Window, window
 
-#: Floats of a tile, which all devices have room for.
-_FLOATS = 12288
 #: Sums of an item, and items of a work-group: NVIDIA's OpenCL launches no more of this kernel.
 _MOST_SUMS, _WANTED_SUMS = 108, 84
 _FEWEST_ITEMS, _MOST_ITEMS, _WAVE = 32, 256, 32
@@ -97,22 +96,22 @@ class _Blocking:
         return -(-self.items // _WAVE) * _WAVE
 
 
-class GpuFirstWeights(GpuSolver):
+class GpuFirstWeights(TileSolver):
     """Backward-weights in one family of layouts."""
 
     prefix = "direct-gpu-first"
     direction = Direction.BACKWARD_WEIGHTS
     domain = ONE_GROUP
     is_dynamic = False  # tiles follow the sizes of y
+    parameters = (KEPT, OWN, SHARERS, ROWS, COLUMNS)
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take few channels whose sums fit."""
-        answer = judge_first_on_gpu(problem, target, items=_FEWEST_ITEMS, floats=_FLOATS)
+        answer = judge_first_on_gpu(problem, target, items=_FEWEST_ITEMS, floats=MOST_FLOATS)
         if not answer:
             return answer
         shape = window(problem)
-        most = min(target.max_work_group, _MOST_ITEMS)
-        if not any(self.fits(shape, tile, most) for tile in self._smallest(shape, most)):
+        if not any(self.fits(shape, target, tile) for tile in self._smallest(shape, target)):
             return Rejected(Reason.FILTER_SIZE, "sums do not fit registers or items")
         return APPLICABLE
 
@@ -125,14 +124,14 @@ class GpuFirstWeights(GpuSolver):
             peak_seconds(problem.flops, target) / share
             + _MEMORY_SHARE[_runs_on(problem, target)] * memory
         )
-        if shape.stride[1] >= shape.taps[1]:
+        if shape.stride[1] >= shape.window[1]:
             needed *= _PATCHES
         return gpu_index(problem, target, needed + _LAUNCH_SECONDS)
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """As many parts as a device computes at a time."""
         shape = window(problem)
-        config = _usual(self, shape, min(target.max_work_group, _MOST_ITEMS))
+        config = _usual(self, shape, target)
         assert config is not None, "asked for a problem that it does not take"
         blocking = self.blocking(shape, config)
         groups = max(blocking.resident // _blocks(shape, config, blocking), 1)
@@ -141,15 +140,12 @@ class GpuFirstWeights(GpuSolver):
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Shapes of tiles, and parts."""
-        shape, most = window(problem), min(target.max_work_group, _MOST_ITEMS)
+        space = super().search_space(problem, target)
         filling = {count * target.compute_units for count in _RESIDENT}
         parts = Parameter("parts", tuple(sorted({*_PARTS, *filling})), "parts of the sum")
-        tile = Constraint("tile", lambda config: self.fits(shape, config, most), TILE_FITS)
-        return SearchSpace((KEPT, OWN, SHARERS, ROWS, COLUMNS, parts), (tile,))
+        return replace(space, parameters=(*space.parameters, parts))
 
-    def recipe(
-        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, config: Config, limit: Limit) -> Recipe:
         """One launch for the parts, and one that adds them up."""
         shape = window(problem)
         blocking = self.blocking(shape, config)
@@ -191,10 +187,10 @@ class GpuFirstWeights(GpuSolver):
         pixel, planes = (shape.channels, 1) if self.channels_last else (1, shape.channels)
         fours = -(-shape.filters // kept)
         filter_items = -(-fours // -(-fours // _MOST_FILTER_ITEMS))
-        line_items = -(-planes * shape.taps[0] // own)
+        line_items = -(-planes * shape.window[0] // own)
         lead = -shape.padding[1] * pixel % 4
         runs, block = rows * (columns // 4), kept * filter_items
-        in_line = -(-(lead + (3 * shape.stride[1] + shape.taps[1]) * pixel) // 4) * 4
+        in_line = -(-(lead + (3 * shape.stride[1] + shape.window[1]) * pixel) // 4) * 4
         line = (columns // 4 - 1) * 4 * shape.stride[1] * pixel + in_line
         apart = 4 * filter_items % 32 if block % 32 == 0 else 0
         x_lines = planes * shape.span(rows, 0)
@@ -204,44 +200,44 @@ class GpuFirstWeights(GpuSolver):
             line_items,
             filter_items * line_items * sharers,
             lead,
-            kept * own * shape.taps[1] * pixel,
+            kept * own * shape.window[1] * pixel,
             x_lines,
             line,
             x_lines * line + y,
         )
 
-    def fits(self, shape: Window, config: Config, most_items: int) -> bool:
+    def fits(self, shape: Window, target: Target, config: Config) -> bool:
         """Return whether a config's tile fits work-group, registers and local memory."""
         blocking = self.blocking(shape, config)
         return (
-            _FEWEST_ITEMS <= blocking.items <= most_items
+            _FEWEST_ITEMS <= blocking.items <= _most_items(target)
             and blocking.sums <= _MOST_SUMS
-            and blocking.floats <= _FLOATS
+            and blocking.floats <= MOST_FLOATS
         )
 
-    def wanted(self, shape: Window, most_items: int) -> Iterator[Config]:
+    def wanted(self, shape: Window, target: Target) -> Iterator[Config]:
         """Yield shapes of tiles, best first: those of the most items, whose columns divide rows."""
         columns = _columns(shape)
-        for smallest in self._smallest(shape, most_items):
+        for smallest in self._smallest(shape, target):
             tiles = (
                 smallest.replace(rows=rows, columns=width)
                 for rows in (int(v) for v in ROWS.values if int(v) <= shape.out[0])
                 for width in columns
                 if rows * width <= _MOST_POSITIONS or rows == 1
             )
-            legal = (tile for tile in tiles if self.fits(shape, tile, most_items))
+            legal = (tile for tile in tiles if self.fits(shape, target, tile))
             yield from sorted(legal, key=lambda tile: self._cost(shape, tile))
 
-    def _smallest(self, shape: Window, most_items: int) -> Iterator[Config]:
+    def _smallest(self, shape: Window, target: Target) -> Iterator[Config]:
         """Yield the smallest tiles of all shares of the sums, in the order of `wanted`."""
         columns = _columns(shape)[0]
-        lines = shape.taps[0] * (1 if self.channels_last else shape.channels)
+        lines = shape.window[0] * (1 if self.channels_last else shape.channels)
         for kept, own in product((8, 4), (3, 2, 1)):
             tile = Config(kept=kept, own=own, sharers=1, rows=1, columns=columns, parts=1)
             one = self.blocking(shape, tile)
             if own > 1 and (one.sums > _WANTED_SUMS or lines % own):
                 continue
-            most = max(most_items // one.items, 1)
+            most = max(_most_items(target) // one.items, 1)
             for sharers in reversed(SHARERS.values):
                 if int(sharers) <= most:
                     yield tile.replace(sharers=sharers)
@@ -276,9 +272,13 @@ def _columns(shape: Window) -> list[int]:
 
 
 @lru_cache(maxsize=1024)
-def _usual(solver: GpuFirstWeights, shape: Window, most_items: int) -> Config | None:
+def _usual(solver: GpuFirstWeights, shape: Window, target: Target) -> Config | None:
     """The best of the usual tiles; kept, since a find asks for it several times."""
-    return next(solver.wanted(shape, most_items), None)
+    return next(solver.wanted(shape, target), None)
+
+
+def _most_items(target: Target) -> int:
+    return min(target.max_work_group, _MOST_ITEMS)
 
 
 def _runs_on(problem: ConvProblem, target: Target) -> bool:

@@ -3,38 +3,30 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from convfind.device.target import Target
 from convfind.kit.blocks import (
     Epilogue,
     Grid,
+    Limit,
     bytes_of_parts,
+    copies_past_registers,
     even_parts,
     gpu_index,
     has_room,
     memory_seconds,
-    part_bytes,
-    parts_within,
+    parts_of_result,
     peak_seconds,
 )
 from convfind.problem import ConvProblem, Trait
 from convfind.solver import APPLICABLE, Applicability, Config, Reason, Rejected
 from convfind.solver.recipe import Memory, Recipe
-from convfind.solver.search_space import Constraint, SearchSpace
-from convfind_solvers_direct.gpu.conv import PLAIN_FLOAT32, TILE_FITS, GpuSolver
-from convfind_solvers_direct.gpu.last_tile import (
-    FEWEST_ITEMS,
-    MOST_FLOATS,
-    copied_at_a_time,
-    fits,
-    groups_of,
-    is_rolled,
-    items_of,
-    parameters,
-    usual_tile,
-)
+from convfind.solver.search_space import SearchSpace
+from convfind_solvers_direct.gpu import last_tile
+from convfind_solvers_direct.gpu.conv import MOST_FLOATS, PLAIN_FLOAT32, TileSolver
+from convfind_solvers_direct.gpu.first import tiles_of
 from convfind_solvers_direct.gpu.sum import sum_of_parts
-from convfind_solvers_direct.gpu.wide import copies_past_registers, zeros_before
 from convfind_solvers_direct.programs import GPU
 from convfind_solvers_direct.window import Window, judge_image, window
 
@@ -48,7 +40,7 @@ _ARITHMETIC_SHARE, _BANDWIDTH_SHARE, _SHOWING, _LAUNCH_SECONDS = 0.7, 0.825, 0.3
 _SHARED_PARTS = 8
 
 
-class GpuLast(GpuSolver):
+class GpuLast(TileSolver):
     """Forward or backward-data."""
 
     prefix = "direct-gpu-last"
@@ -64,7 +56,7 @@ class GpuLast(GpuSolver):
             return Rejected(
                 Reason.CHANNELS, f"at most {most} results, of {fewest} or more channels"
             )
-        if max(shape.taps) > _LARGEST_FILTER:
+        if max(shape.window) > _LARGEST_FILTER:
             return Rejected(Reason.FILTER_SIZE, f"at most {_LARGEST_FILTER} taps along an axis")
         return self._judge_sizes(problem, shape, target)
 
@@ -76,9 +68,10 @@ class GpuLast(GpuSolver):
             return Rejected(Reason.SIZE_LIMIT, "positions of all images")
         if problem.elements("w") >= 2**31:
             return Rejected(Reason.SIZE_LIMIT, "weights")
-        if not (room := has_room(target, items=FEWEST_ITEMS, local_bytes=4 * MOST_FLOATS)):
+        room = has_room(target, items=last_tile.FEWEST_ITEMS, local_bytes=4 * MOST_FLOATS)
+        if not room:
             return room
-        if _usual_tile(shape, target) is None:
+        if last_tile.usual_tile(shape, target) is None:
             return Rejected(Reason.FILTER_SIZE, "what a tile takes does not fit local memory")
         return APPLICABLE
 
@@ -92,37 +85,39 @@ class GpuLast(GpuSolver):
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """Return the usual tile."""
-        config = _usual_tile(window(problem), target)
+        config = last_tile.usual_tile(window(problem), target)
         assert config is not None, "asked for a problem that it does not take"
         return config
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Shapes of tiles, teams and parts."""
-        shape, most = window(problem), target.max_work_group
-        tile = Constraint("tile", lambda config: fits(shape, config, most), TILE_FITS)
-        return SearchSpace(parameters(stages=copies_past_registers(target)), (tile,))
+        space = super().search_space(problem, target)
+        return replace(space, parameters=last_tile.parameters(target))
 
-    def recipe(
-        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
-    ) -> Recipe:
+    def fits(self, shape: Window, target: Target, config: Config) -> bool:
+        """Return whether a config's tile fits."""
+        return last_tile.fits(shape, target, config)
+
+    def recipe(self, problem: ConvProblem, target: Target, config: Config, limit: Limit) -> Recipe:
         """One launch for the parts, and where there are some, one that adds them up."""
         shape = window(problem)
-        parts, per_part = _parts(problem, config, limit)
-        before = zeros_before(shape)
+        parts = parts_of_result(problem, config.integer("parts"), limit)
+        parts, per_part = even_parts(shape.channels, parts)
+        before = shape.zeros_before
         epilogue = Epilogue.of(problem)
         macros = {
             **{name: value for name, value in shape.macros.items() if "CHANNELS" not in name},
             **config.without("parts").defines,
-            "ROLLED": is_rolled(shape, config),
+            "ROLLED": last_tile.is_rolled(shape, config),
             "LEAD": -before[1] % 4,
-            "X_WIDTH": copied_at_a_time(shape),
+            "X_WIDTH": last_tile.copied_at_a_time(shape),
             "ASYNC": copies_past_registers(target),
             "SPLIT": parts > 1,
             "STORES_FOUR": shape.out[1] % 4 == 0,
         }
         program = GPU.program("gpu_last", macros, epilogue.defines)
-        items = items_of(config)
-        launch = Grid(program, "direct_gpu_last", parts * groups_of(shape, config), items)(
+        groups = parts * tiles_of(shape, config)
+        launch = Grid(program, "direct_gpu_last", groups, last_tile.items_of(config))(
             *(shape.source, Memory.W, Memory.WORKSPACE if parts > 1 else shape.result),
             *epilogue.arguments,
             *(shape.images, shape.channels, *shape.size, *shape.out),
@@ -132,14 +127,3 @@ class GpuLast(GpuSolver):
         adding = (sum_of_parts(problem, target, parts, sharers=sharers),) if parts > 1 else ()
         workspace = bytes_of_parts(problem, parts)
         return Recipe(self.solver_id, (launch, *adding), workspace=workspace, config=config)
-
-
-def _usual_tile(shape: Window, target: Target) -> Config | None:
-    stages = 2 if copies_past_registers(target) else 1
-    return usual_tile(shape, target.compute_units, target.max_work_group, stages)
-
-
-def _parts(problem: ConvProblem, config: Config, limit: int | None) -> tuple[int, int]:
-    """Return the parts, as many as the limit leaves room for, and the channels of one."""
-    parts = parts_within(limit, config.integer("parts"), part_bytes(problem))
-    return even_parts(window(problem).channels, parts)

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import product
 
+from convfind.device.target import Target
+from convfind.kit.blocks import copies_past_registers
 from convfind.solver import Config
 from convfind.solver.search_space import Parameter
-from convfind_solvers_direct.gpu.wide import zeros_before
+from convfind_solvers_direct.gpu.conv import MOST_FLOATS
+from convfind_solvers_direct.gpu.first import tiles_of
 from convfind_solvers_direct.window import Window
 
-#: Floats of local memory that all devices have room for: 48 KiB.
-MOST_FLOATS = 12288
 FEWEST_ITEMS, MOST_ITEMS = 32, 256
 #: Sums of an item, and values of the source that it holds: with more, compilers spill.
 _MOST_SUMS, _MOST_VALUES = 96, 112
@@ -41,15 +42,15 @@ _ONE_STAGE = Parameter("stages", (1,), "times that many are in local memory")
 _PARTS = Parameter("parts", (1, 2, 4, 8, 16, 32), "work-groups that share a tile's channels")
 
 
-def parameters(*, stages: bool) -> tuple[Parameter, ...]:
+def parameters(target: Target) -> tuple[Parameter, ...]:
     """Return what configs choose: how many stages where some may be on their way."""
-    stage = _STAGES if stages else _ONE_STAGE
+    stage = _STAGES if copies_past_registers(target) else _ONE_STAGE
     return (_ROWS, _COLUMNS, _ACROSS, _DOWN, _TEAMS, _DEPTH, stage, _PARTS)
 
 
 def is_rolled(shape: Window, config: Config) -> bool:
     """Return whether the filter's rows are a loop, since straight code would be too long."""
-    return _sums(shape, config) * math.prod(shape.taps) > _MOST_CODE
+    return _sums(shape, config) * shape.taps > _MOST_CODE
 
 
 def items_of(config: Config) -> int:
@@ -57,13 +58,7 @@ def items_of(config: Config) -> int:
     return math.prod(config.integers("across", "down", "teams"))
 
 
-def groups_of(shape: Window, config: Config) -> int:
-    """Work-groups of a part."""
-    rows, columns, across, down = config.integers("rows", "columns", "across", "down")
-    return shape.images * -(-shape.out[0] // (down * rows)) * -(-shape.out[1] // (across * columns))
-
-
-def fits(shape: Window, config: Config, most_items: int) -> bool:
+def fits(shape: Window, target: Target, config: Config) -> bool:
     """Whether a config's tile fits work-group, registers and local memory, and parts have channels.
 
     The arithmetic is that of kernels/gpu_last.cl.
@@ -72,17 +67,17 @@ def fits(shape: Window, config: Config, most_items: int) -> bool:
         "rows", "columns", "across", "down", "teams", "depth"
     )
     items, sums = across * down * teams, _sums(shape, config)
-    if not FEWEST_ITEMS <= items <= min(most_items, MOST_ITEMS) or sums > _MOST_SUMS:
+    if not FEWEST_ITEMS <= items <= min(target.max_work_group, MOST_ITEMS) or sums > _MOST_SUMS:
         return False
-    lead = -zeros_before(shape)[1] % 4
-    fours = -(-(lead + columns - 1 + shape.taps[1]) // 4)
+    lead = -shape.zeros_before[1] % 4
+    fours = -(-(lead + columns - 1 + shape.window[1]) // 4)
     if 4 * fours * rows > _MOST_VALUES or config.integer("parts") > shape.channels:
         return False
-    if sums * shape.taps[1] > _MOST_CODE:
+    if sums * shape.window[1] > _MOST_CODE:
         return False
-    plane = (down * rows + shape.taps[0] - 1) * ((across - 1) * columns + 4 * fours)
-    line = -(-shape.taps[1] * shape.filters // 4) * 4
-    held = config.integer("stages") * teams * depth * (plane + shape.taps[0] * line)
+    plane = (down * rows + shape.window[0] - 1) * ((across - 1) * columns + 4 * fours)
+    line = -(-shape.window[1] * shape.filters // 4) * 4
+    held = config.integer("stages") * teams * depth * (plane + shape.window[0] * line)
     passed = (teams - 1) * across * down * rows * columns
     copies = -(-plane // (copied_at_a_time(shape) * items))
     return max(held, passed) <= MOST_FLOATS and copies <= _MOST_COPIES
@@ -94,39 +89,39 @@ def copied_at_a_time(shape: Window) -> int:
 
 
 @lru_cache(maxsize=1024)
-def usual_tile(shape: Window, units: int, most_items: int, stages: int) -> Config | None:
+def usual_tile(shape: Window, target: Target) -> Config | None:
     """Return the tile that was quickest on an H200; kept, since a find asks for it several times.
 
     Where tiles leave units idle, teams share the channels of lower ones, then parts do.
     """
-    wanted = _wanted(shape, stages)
-    config = next((config for config in wanted if fits(shape, config, most_items)), None)
+    wanted = _wanted(shape, 2 if copies_past_registers(target) else 1)
+    config = next((config for config in wanted if fits(shape, target, config)), None)
     if config is None:
         return None
-    is_large = max(shape.taps) >= _LARGE
-    fewest = int(units * (_FEWEST_LARGE_GROUPS if is_large else _FEWEST_GROUPS))
+    is_large = max(shape.window) >= _LARGE
+    fewest = int(target.compute_units * (_FEWEST_LARGE_GROUPS if is_large else _FEWEST_GROUPS))
     while (down := config.integer("down")) > 1:
         is_tall = down // 2 * config.integer("rows") >= shape.out[0]
-        if not is_tall and (down == 2 or groups_of(shape, config) >= fewest):
+        if not is_tall and (down == 2 or tiles_of(shape, config) >= fewest):
             break
         teams = 2 * config.integer("teams")
         shared = config.replace(down=down // 2, teams=teams, depth=1)
         has_channels = teams <= _MOST_TEAMS and shape.channels >= 4 * teams
         lower = config.replace(down=down // 2)
-        if has_channels and fits(shape, shared, most_items):
+        if has_channels and fits(shape, target, shared):
             config = shared
-        elif is_tall and fits(shape, lower, most_items):
+        elif is_tall and fits(shape, target, lower):
             config = lower
         else:
             break
     chunks = shape.channels // (_FEWEST_CHANNELS * config.integer("teams"))
-    most = max(min(chunks, fewest // groups_of(shape, config)), 1)
+    most = max(min(chunks, fewest // tiles_of(shape, config)), 1)
     return config.replace(parts=max(int(parts) for parts in _PARTS.values if int(parts) <= most))
 
 
 def _wanted(shape: Window, stages: int) -> Iterator[Config]:
     """Yield tiles of one team in order of preference."""
-    is_large = max(shape.taps) >= _LARGE
+    is_large = max(shape.window) >= _LARGE
     widest = next((int(v) for v in _ACROSS.values if 4 * int(v) >= shape.out[1]), 32)
     for is_straight, rows in product((True, False), (4, 2, 1)):
         # The weights that a step reads are for few sums with one row of results; a loop is better.

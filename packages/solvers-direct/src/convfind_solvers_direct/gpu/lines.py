@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import math
-
 from convfind.device.target import Target
-from convfind.kit.blocks import has_room
+from convfind.kit.blocks import copies_past_registers, has_room
 from convfind.problem import ConvProblem
 from convfind.solver import APPLICABLE, Applicability, Config, Reason, Rejected
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind_solvers_direct.gpu.conv import (
+    MOST_FLOATS,
     PLAIN_FLOAT32,
     OneLaunch,
     Work,
     most_weights,
     size_constraint,
 )
-from convfind_solvers_direct.gpu.wide import copies_past_registers, zeros_before
 from convfind_solvers_direct.window import Window, window
 
-#: Floats of local memory that devices with 48 KiB have room for.
-MOST_FLOATS = 12288
 #: Columns beyond an item's four on each side.
 _REACH = 4
 #: With as few as these NVIDIA's compiler spills where two rows are one code: it aims too low.
@@ -55,7 +51,7 @@ class LinesConv(OneLaunch):
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """Bands with which the units have the fewest rows to walk, the last turn included."""
         shape, items = window(problem), 128 if target.max_work_group >= 128 else 32
-        height, shared = shape.out[0], shape.taps[0] - 1
+        height, shared = shape.out[0], shape.window[0] - 1
         pieces = -(-shape.images * shape.groups * (shape.size[1] // 4) // items)
 
         def steps(rows: int) -> float:
@@ -65,7 +61,7 @@ class LinesConv(OneLaunch):
 
         legal = [int(rows) for rows in reversed(ROWS.values) if rows in (*_bands(shape), _WHOLE)]
         rows = min(legal, key=steps)
-        unroll, guarded = 1 + (math.prod(shape.taps) > _FEW_TAPS), int(rows < height)
+        unroll, guarded = 1 + (shape.taps > _FEW_TAPS), int(rows < height)
         return Config(rows=rows, items=items, batch=2, stages=4, unroll=unroll, guarded=guarded)
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
@@ -83,7 +79,7 @@ class LinesConv(OneLaunch):
 
     def _work(self, problem: ConvProblem, shape: Window, target: Target, config: Config) -> Work:
         items, rows = config.integer("items"), min(config.integer("rows"), shape.out[0])
-        above, before = zeros_before(shape)
+        above, before = shape.zeros_before
         bands = -(-shape.out[0] // rows)
         macros = {
             **config.without("rows").defines,
@@ -97,12 +93,12 @@ class LinesConv(OneLaunch):
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
         if not (answer := judge_rows(shape, target)):
             return answer
-        above, before = zeros_before(shape)
-        if not 0 <= above < shape.taps[0]:
+        above, before = shape.zeros_before
+        if not 0 <= above < shape.window[0]:
             return Rejected(Reason.PADDING, "more zeros than the filter reaches")
         if shape.size[1] != shape.out[1]:
             return Rejected(Reason.PADDING, "rows of source and result must be equally long")
-        if max(before, shape.taps[1] - 1 - before) > _REACH:
+        if max(before, shape.window[1] - 1 - before) > _REACH:
             return Rejected(Reason.FILTER_SIZE, f"taps beyond {_REACH} columns")
         if shape.size[1] % 4:
             return Rejected(Reason.SIZE_LIMIT, "rows must be whole fours")
@@ -116,7 +112,7 @@ def judge_rows(shape: Window, target: Target) -> Applicability:
     if shape.channels > 1 or shape.filters > 1:
         return Rejected(Reason.CHANNELS, "is for one channel a group")
     most = most_weights(target)
-    if math.prod(shape.taps) > most:
+    if shape.taps > most:
         return Rejected(Reason.FILTER_SIZE, f"is for {most} taps at most")
     return has_room(target, local_bytes=4 * MOST_FLOATS)
 

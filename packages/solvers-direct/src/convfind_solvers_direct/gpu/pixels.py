@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from convfind.device.target import Target
 from convfind.kit.blocks import round_up
 from convfind.problem import ConvProblem
@@ -43,7 +41,7 @@ class PixelsConv(GpuConv):
         row_step, step = shape.stride if shape.is_gradient else (1, 1)
         wide = (
             self._can_be_wide(shape, problem.dtype)
-            and math.prod(shape.taps) <= 9
+            and shape.taps <= 9
             and 4 * row_step * round_up(2, step) <= _MOST_RESULTS
         )
         if wide and target.is_amd:
@@ -55,7 +53,7 @@ class PixelsConv(GpuConv):
         elif shape.channels > 1:
             rows, columns = 4, 2
         else:
-            taps = min(math.prod(shape.taps), MOST_WEIGHTS)
+            taps = min(shape.taps, MOST_WEIGHTS)
             rows, columns = 8 if 49 <= taps <= most_weights(target) else 4, 4
         columns, lanes = round_up(columns, step), 4 if wide else 1
         most = _MOST_RESULTS // (lanes * columns) // row_step * row_step
@@ -72,7 +70,7 @@ class PixelsConv(GpuConv):
         wide = self._can_be_wide(window(problem), problem.dtype)
         why = "four channels of float32 with weights of their own each"
         lanes = Constraint.among("lanes", ("lanes",), lambda lanes: wide or lanes == 1, why)
-        taps = math.prod(window(problem).taps)
+        taps = window(problem).taps
         kept = Constraint.among(
             *("kept", ("lanes", "items")),
             lambda lanes, items: lanes == 1 or lanes * items * taps <= _MOST_KEPT,
@@ -124,7 +122,7 @@ class PixelsConv(GpuConv):
     def _constraints(self, shape: Window) -> tuple[Constraint, ...]:
         def has_registers(config: Config) -> bool:
             lanes, rows, columns = config.integers("lanes", "rows", "columns")
-            if is_unrolled(shape, config) and lanes * math.prod(shape.taps) > MOST_WEIGHTS:
+            if is_unrolled(shape, config) and lanes * shape.taps > MOST_WEIGHTS:
                 return False
             return lanes * rows * columns <= _MOST_RESULTS
 

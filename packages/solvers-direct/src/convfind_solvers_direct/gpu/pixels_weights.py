@@ -28,8 +28,8 @@ class PixelsWeights(GpuWeights):
     channels_last = True
 
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
-        if target.local_memory < 4 * 256 * shape.taps[1]:
-            return Rejected(Reason.LOCAL_MEMORY, f"needs {4 * 256 * shape.taps[1]} bytes")
+        if target.local_memory < 4 * 256 * shape.window[1]:
+            return Rejected(Reason.LOCAL_MEMORY, f"needs {4 * 256 * shape.window[1]} bytes")
         if shape.images * math.prod(shape.out) >= 2**31:
             return Rejected(Reason.SIZE_LIMIT, "positions of all images")
         return APPLICABLE
@@ -51,7 +51,7 @@ class PixelsWeights(GpuWeights):
         is_wide = _can_be_wide(window(problem), problem.dtype)
         why = "four channels of float32 with few weights of their own each"
         lanes = Constraint.among("lanes", ("lanes",), lambda lanes: is_wide or lanes == 1, why)
-        sums = (width := window(problem).taps[1]) * self._chunk(window(problem), target)
+        sums = (width := window(problem).window[1]) * self._chunk(window(problem), target)
         stepped = self._is_stepped(problem)
         kept = Constraint.among(
             *("sums", ("rows", "columns")),
@@ -65,12 +65,12 @@ class PixelsWeights(GpuWeights):
 
     def _is_stepped(self, problem: ConvProblem) -> bool:
         # Floats with few taps leave room for the offsets, and were measured so.
-        few = math.prod(window(problem).taps) <= _MOST_WIDE_TAPS
+        few = window(problem).taps <= _MOST_WIDE_TAPS
         return not few or problem.dtype is not DataType.FLOAT32
 
     def _chunk(self, shape: Window, target: Target) -> int:
         rows = super()._chunk(shape, target)
-        width = shape.taps[1]
+        width = shape.window[1]
         return rows if width <= _NARROW else min(rows, max(1, _MOST_WIDE_SUMS // width))
 
     def _macros(self, shape: Window, config: Config, target: Target) -> dict[str, DefineValue]:
@@ -102,5 +102,5 @@ def _can_be_wide(shape: Window, dtype: DataType) -> bool:
         dtype is DataType.FLOAT32
         and shape.channels == shape.filters == 1
         and shape.groups % _LANES == 0
-        and math.prod(shape.taps) <= _MOST_WIDE_TAPS
+        and shape.taps <= _MOST_WIDE_TAPS
     )

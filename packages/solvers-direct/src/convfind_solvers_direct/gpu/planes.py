@@ -38,7 +38,7 @@ class PlanesConv(GpuConv):
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """Rows that divide most images, result channels as many as registers hold weights of."""
         shape = window(problem)
-        slots = math.prod((shape.taps[0], slots_of(shape)[0]))
+        slots = math.prod((shape.window[0], slots_of(shape)[0]))
         results = max(1, min(shape.filters, 4, MOST_WEIGHTS // slots))
         items = min(128, target.max_work_group)
         rows = rows_of(shape, 14 if shape.channels == 1 and shape.out[0] >= 14 else 7)
@@ -71,8 +71,9 @@ class PlanesConv(GpuConv):
         assert tile is not None
         sets = shape.images * shape.groups
         strips = tile.band // config.integer("rows")
-        numbers = (
-            *(i64(sets), shape.groups, *shape.size, *shape.out, *shape.padding, shape.shift[0]),
+        numbers: Numbers = (
+            i64(sets),
+            *(shape.groups, *shape.size, *shape.out, *shape.padding, shape.shift[0]),
             *(tile.sets, tile.bands, tile.band, tile.tiles, tile.tile, tile.tile_source),
             *(reciprocal(strips), reciprocal(tile.tile)),
         )
@@ -86,7 +87,7 @@ class PlanesConv(GpuConv):
         )
 
     def _constraints(self, shape: Window) -> tuple[Constraint, ...]:
-        weights = shape.taps[0] * slots_of(shape)[0]
+        weights = shape.window[0] * slots_of(shape)[0]
 
         def has_registers(config: Config) -> bool:
             rows, results = config.integers("rows", "results")

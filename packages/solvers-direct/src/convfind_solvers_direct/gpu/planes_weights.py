@@ -79,7 +79,7 @@ class PlanesWeights(GpuWeights):
             Constraint.among(
                 *("tile", ("rows", "items", "tile_floats")),
                 lambda rows, items, room: (
-                    _band(shape, rows, room) is not None and shape.taps[1] * items <= room
+                    _band(shape, rows, room) is not None and shape.window[1] * items <= room
                 ),
                 "what the rows of an item take has to fit local memory",
             ),
@@ -91,7 +91,7 @@ class PlanesWeights(GpuWeights):
 
 
 def _is_long(shape: Window) -> bool:
-    return shape.taps[1] > _LONG
+    return shape.window[1] > _LONG
 
 
 def _band(shape: Window, rows: int, room: int) -> int | None:

@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 from convfind.device.target import Target
-from convfind.kit.blocks import (
-    Epilogue,
-    Grid,
-    channel_of_place,
-    even_parts,
-    part_bytes,
-    parts_within,
-)
+from convfind.kit.blocks import Epilogue, Grid, channel_of_place, even_parts, parts_of_result
+from convfind.kit.described import Limit
 from convfind.problem import ConvProblem
 from convfind.solver import Config
 from convfind.solver.recipe import Launch, Memory, i64
@@ -20,19 +14,17 @@ from convfind_solvers_direct.programs import GPU
 _ITEMS, _SHARERS = 128, 8
 
 
-def is_split(problem: ConvProblem, config: Config, limit: int | None) -> bool:
+def is_split(problem: ConvProblem, config: Config, limit: Limit) -> bool:
     """Return whether there are parts of a weight gradient, which a limit leaves room for."""
     fits = limit is None or limit >= 8 * problem.elements("w")
     return config.integer("parts") > 1 and fits
 
 
 def parts_of_weights(
-    problem: ConvProblem, config: Config, limit: int | None, steps: int
+    problem: ConvProblem, config: Config, limit: Limit, steps: int
 ) -> tuple[int, int]:
     """Return the parts of so many steps, as many as fit the limit, and the steps of one."""
-    if not is_split(problem, config, limit):
-        return 1, steps
-    return even_parts(steps, parts_within(limit, config.integer("parts"), part_bytes(problem)))
+    return even_parts(steps, parts_of_result(problem, config.integer("parts"), limit))
 
 
 def sum_of_parts(

@@ -9,9 +9,11 @@ from convfind.problem import ConvProblem
 from convfind.solver import Applicability, Config, Reason, Rejected
 from convfind.solver.search_space import Parameter
 from convfind.types import Direction
-from convfind_solvers_direct.gpu.chain import ChainConv, Share, floats_of, planes_of
+from convfind_solvers_direct.gpu.chain import CHAIN, ITEMS, ChainConv, Share, floats_of, planes_of
 from convfind_solvers_direct.gpu.lines import judge_rows
 from convfind_solvers_direct.window import Window, window
+
+_ROWS = Parameter("rows", (1, 2, 3, 4), "times the stride, of the result, of an item")
 
 
 class UpsampledConv(ChainConv):
@@ -24,7 +26,7 @@ class UpsampledConv(ChainConv):
     prefix = "direct-gpu-upsampled"
     direction = Direction.BACKWARD_DATA
     version = 1
-    rows = Parameter("rows", (1, 2, 3, 4), "times the stride, of the result, of an item")
+    parameters = (ITEMS, _ROWS, CHAIN)
     _file = "gpu_upsampled"
     _other_registers = 12
 
@@ -38,12 +40,12 @@ class UpsampledConv(ChainConv):
             return answer
         if max(shape.stride) == 1:
             return Rejected(Reason.STRIDE, "is for strides beyond 1")
-        if any(pad >= taps for pad, taps in zip(shape.padding, shape.taps, strict=True)):
+        if any(pad >= taps for pad, taps in zip(shape.padding, shape.window, strict=True)):
             return Rejected(Reason.PADDING, "more zeros than the filter reaches")
         return self._judge_planes(problem, shape, target)
 
     def _share(self, shape: Window, config: Config) -> Share:
-        rows, taps = config.integer("rows"), math.prod(shape.taps)
+        rows, taps = config.integer("rows"), shape.taps
         band = rows * shape.stride[0]
         planes = planes_of(shape, config, band)
         return Share(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
 from convfind.device.target import Target
-from convfind.kit.blocks import Epilogue, Grid, part_bytes, register_limit
+from convfind.kit.blocks import Epilogue, Grid, Limit, part_bytes, register_limit
 from convfind.problem import ConvProblem
 from convfind.solver import Config, ConfigValue
 from convfind.solver.defines import DefineValue
@@ -60,8 +59,8 @@ class GpuWeights(GpuDirect):
         )
         if not all(constraint.holds(config) for constraint in self._constraints(shape)):
             config = config.replace(rows=1)
-        groups = _FEW_GROUPS_A_UNIT if math.prod(shape.taps) > 9 else _GROUPS_A_UNIT
-        if self.channels_last and math.prod(shape.taps) <= 9:
+        groups = _FEW_GROUPS_A_UNIT if shape.taps > 9 else _GROUPS_A_UNIT
+        if self.channels_last and shape.taps <= 9:
             groups //= 2  # each of them writes the sums of 32 channels
         wanted = -(-groups * target.compute_units // self._groups(shape, config, target))
         return config.replace(parts=parts_of(wanted))
@@ -73,15 +72,13 @@ class GpuWeights(GpuDirect):
         constraints = (size_constraint(target), *self._constraints(shape))
         return SearchSpace((ROWS, ITEMS, parts, *self._parameters(shape)), constraints)
 
-    def recipe(
-        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, config: Config, limit: Limit) -> Recipe:
         """One launch for the parts, and one that adds them up."""
         shape = window(problem)
         split, items = self._split(shape, config), config.integer("items")
         has_parts = is_split(problem, config, limit)
         parts, per_part = parts_of_weights(problem, config, limit, split.steps)
-        chunks = -(-shape.taps[0] // self._chunk(shape, target))
+        chunks = -(-shape.window[0] // self._chunk(shape, target))
         macros: dict[str, DefineValue] = {
             "DTYPE": problem.dtype.upper(),
             **shape.macros,
@@ -136,19 +133,19 @@ class GpuWeights(GpuDirect):
 
     def _rows(self, shape: Window) -> int:
         """Rows of y that an item takes at a time."""
-        if shape.taps[0] == 1:
+        if shape.window[0] == 1:
             return 1
         if self.channels_last:
             return 2 if shape.stride[1] > 1 else 7
         # More taps leave no registers for so many rows.
-        return 14 if math.prod(shape.taps) < MOST_WEIGHTS and shape.out[0] >= 14 else 7
+        return 14 if shape.taps < MOST_WEIGHTS and shape.out[0] >= 14 else 7
 
     def _groups(self, shape: Window, config: Config, target: Target) -> int:
-        return self._split(shape, config).groups * -(-shape.taps[0] // self._chunk(shape, target))
+        return self._split(shape, config).groups * -(-shape.window[0] // self._chunk(shape, target))
 
     def _chunk(self, shape: Window, target: Target) -> int:
         """Filter rows whose sums an item keeps in registers."""
-        height, width = shape.taps
+        height, width = shape.window
         most = most_weights(target)
         if height * width <= most:
             return height

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 
 from convfind.device.target import Target
+from convfind.kit.blocks import copies_past_registers, has_room
 from convfind.problem import ConvProblem
 from convfind.solver import APPLICABLE, Applicability, Config, Reason, Rejected
-from convfind.solver.search_space import Constraint, Parameter, SearchSpace
+from convfind.solver.search_space import Parameter
 from convfind_solvers_direct.gpu.conv import (
+    MOST_FLOATS,
     MOST_WEIGHTS,
     PLAIN_FLOAT32,
-    TILE_FITS,
     OneLaunch,
+    TileSolver,
     Work,
     most_weights,
 )
 from convfind_solvers_direct.gpu.planes_tile import reciprocal
 from convfind_solvers_direct.window import Window, window
 
-#: Floats of local memory that devices with 48 KiB have room for.
-_MOST_FLOATS = 12288
 _MOST_TAPS = 11
 #: Fours that an item copies of a channel.
 _MOST_COPIES = 24
@@ -35,8 +34,6 @@ _RESIDENT_ITEMS, _CHAIN_START = 512, 0.5
 #: Where memory is the limit, chains gain nothing.
 _FEW_TAPS = 9
 _SMALL_PLANE = 1024
-#: The first of NVIDIA's architectures with copies past the registers.
-_ASYNC_SM = 80
 ROWS = Parameter("rows", (2, 4, 5, 6, 7, 8), "rows of the result of an item")
 RESULTS = Parameter("results", (1, 2, 4), "result channels of an item")
 WIDE_ITEMS = Parameter("items", tuple(range(32, 257, 32)), "of a work-group")
@@ -63,14 +60,14 @@ class WideTile:
 def wide_tile(shape: Window, config: Config) -> WideTile | None:
     """As many groups as keep the items busy, or a band of one; None if rows are too wide."""
     rows, items = config.integer("rows"), config.integer("items")
-    above, left = zeros_before(shape)
+    above, left = shape.zeros_before
     before = -(-left // 4)
     lead = 4 * before - left
     fours = shape.out[1] // 4
     share = fours * (shape.filters // config.integer("results"))
     if share > items:
         return None
-    least = max(before + shape.size[1] // 4, fours - 1 + (lead + shape.taps[1] + 6) // 4)
+    least = max(before + shape.size[1] // 4, fours - 1 + (lead + shape.window[1] + 6) // 4)
     # Where one strip ends and the next begins, neighbouring items read neighbouring banks.
     pitches = range(least, least + _MOST_SPARE)
     pitch = next((pitch for pitch in pitches if (rows * pitch - fours) % 8 == 0), least)
@@ -79,7 +76,7 @@ def wide_tile(shape: Window, config: Config) -> WideTile | None:
     bands = -(-all_strips // strips)
     strips = -(-all_strips // bands)
     run = min(max(items // (share * strips), 1), shape.groups) if bands == 1 else 1
-    height = strips * rows + shape.taps[0] - 1
+    height = strips * rows + shape.window[0] - 1
     return WideTile(
         above,
         before,
@@ -90,7 +87,7 @@ def wide_tile(shape: Window, config: Config) -> WideTile | None:
         bands,
         run,
         floats=4 * pitch * height * run,
-        kept=run * shape.channels * shape.filters * math.prod(shape.taps),
+        kept=run * shape.channels * shape.filters * shape.taps,
         copies=-(-run * height * (shape.size[1] // 4) // items),
     )
 
@@ -100,14 +97,14 @@ def _fits(shape: Window, config: Config) -> bool:
     if tile is None or tile.copies > _MOST_COPIES:
         return False
     kept = tile.kept if shape.channels > 1 else 0
-    return _stages(shape, config) * tile.floats + kept <= _MOST_FLOATS
+    return _stages(shape, config) * tile.floats + kept <= MOST_FLOATS
 
 
 def _stages(shape: Window, config: Config) -> int:
     return min(config.integer("chain") * shape.channels, 2)
 
 
-class WideConv(OneLaunch):
+class WideConv(OneLaunch, TileSolver):
     """Forward and backward-data."""
 
     channels_last = False
@@ -116,40 +113,34 @@ class WideConv(OneLaunch):
     _file = "gpu_wide"
     version = 3
     arithmetic_share = 0.45
+    parameters = (ROWS, WIDE_ITEMS, RESULTS, CHAIN)
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """Seven or eight rows, of two results where they are even; fewer rows where these fit."""
         shape = window(problem)
-        is_small = math.prod(shape.taps) * shape.channels <= _FEW_TAPS
+        is_small = shape.taps * shape.channels <= _FEW_TAPS
         is_small = is_small and math.prod(shape.out) <= _SMALL_PLANE
         heights = (4,) if is_small else (7, 8, 4)
         tall = min(heights, key=lambda rows: -(-shape.out[0] // rows) * rows)
         items = min(128, target.max_work_group)
-        pairs = shape.filters % 2 == 0 and math.prod(shape.taps) <= MOST_WEIGHTS // 2
+        pairs = shape.filters % 2 == 0 and shape.taps <= MOST_WEIGHTS // 2
         results = 2 if pairs else 1
         others = (
             Config(rows=rows, items=count, results=results, chain=1)
             for count in (items, 256, 64, 32)
             for rows in (tall, 4, 2)
         )
-        config = next(config for config in others if self._is_legal(shape, target, config))
-        many = math.prod(shape.taps) > _FEW_TAPS or shape.channels > 1
+        config = next(config for config in others if self.fits(shape, target, config))
+        many = shape.taps > _FEW_TAPS or shape.channels > 1
         return _chained(shape, config, target) if many else config
 
-    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
-        """Rows of an item, and work-groups."""
-        legal = partial(self._is_legal, window(problem), target)
-        return SearchSpace(
-            (ROWS, WIDE_ITEMS, RESULTS, CHAIN), (Constraint("tile", legal, TILE_FITS),)
-        )
-
-    @staticmethod
-    def _is_legal(shape: Window, target: Target, config: Config) -> bool:
+    def fits(self, shape: Window, target: Target, config: Config) -> bool:
+        """Return whether a config's tile fits work-group, registers and local memory."""
         rows, items, results = config.integers("rows", "items", "results")
         return (
             shape.filters % results == 0
             and 4 * rows * results <= _MOST_SUMS
-            and results * math.prod(shape.taps) <= MOST_WEIGHTS
+            and results * shape.taps <= MOST_WEIGHTS
             and items <= target.max_work_group
             and _fits(shape, config)
         )
@@ -177,16 +168,16 @@ class WideConv(OneLaunch):
 
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
         most = most_weights(target)
-        if math.prod(shape.taps) > most or max(shape.taps) > _MOST_TAPS:
+        if shape.taps > most or max(shape.window) > _MOST_TAPS:
             return Rejected(Reason.FILTER_SIZE, f"is for {most} taps at most")
-        if min(zeros_before(shape)) < 0:
+        if min(shape.zeros_before) < 0:
             return Rejected(Reason.PADDING, "more zeros than the filter reaches")
         if shape.size[1] % 4 or shape.out[1] % 4:
             return Rejected(Reason.SIZE_LIMIT, "rows must be whole fours")
-        if target.local_memory < 4 * _MOST_FLOATS:
-            return Rejected(Reason.LOCAL_MEMORY, f"needs {4 * _MOST_FLOATS} bytes")
+        if not (room := has_room(target, local_bytes=4 * MOST_FLOATS)):
+            return room
         config = Config(rows=2, items=min(256, target.max_work_group), results=1, chain=1)
-        if not self._is_legal(shape, target, config):
+        if not self.fits(shape, target, config):
             return Rejected(Reason.SIZE_LIMIT, "rows do not fit local memory")
         return APPLICABLE
 
@@ -204,16 +195,3 @@ def _chained(shape: Window, config: Config, target: Target) -> Config:
 
     legal = [int(chain) for chain in CHAIN.values if _fits(shape, config.replace(chain=int(chain)))]
     return config.replace(chain=min(legal, key=turns))
-
-
-def copies_past_registers(target: Target) -> bool:
-    """Return whether the device copies to local memory past the registers."""
-    return target.compute_capability >= _ASYNC_SM
-
-
-def zeros_before(shape: Window) -> tuple[int, int]:
-    """Zeros before the source that the first result takes."""
-    if not shape.is_gradient:
-        return shape.padding
-    height, width = (taps - 1 - pad for taps, pad in zip(shape.taps, shape.padding, strict=True))
-    return height, width

@@ -39,13 +39,13 @@ class WideWeights(GpuWeights):
         """As many parts as work-groups that units compute at a time."""
         config = super().default_config(problem, target)
         shape = window(problem)
-        sums = math.prod(shape.taps) * config.integer("results")
+        sums = shape.taps * config.integer("results")
         resident = next(count for most, count in _RESIDENT if sums <= most)
         return config.replace(parts=parts_of(resident * target.compute_units // shape.groups))
 
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
         most = most_weights(target)
-        if math.prod(shape.taps) > most or max(shape.taps) > _MOST_TAPS:
+        if shape.taps > most or max(shape.window) > _MOST_TAPS:
             return Rejected(Reason.FILTER_SIZE, f"is for {most} taps at most")
         if shape.size[1] % 4 or shape.out[1] % 4:
             return Rejected(Reason.SIZE_LIMIT, "rows must be whole fours")
@@ -62,26 +62,27 @@ class WideWeights(GpuWeights):
         return Split(shape.groups, shape.images * steps, ())
 
     def _chunk(self, shape: Window, target: Target) -> int:
-        return shape.taps[0]
+        return shape.window[0]
 
     def _rows(self, shape: Window) -> int:
         """Rows whose values of y registers hold, and of those what reads x least often."""
-        few = shape.channels > 1 or math.prod(shape.taps) > _FEW_TAPS
+        few = shape.channels > 1 or shape.taps > _FEW_TAPS
         rows = (2, 1) if shape.channels > 1 else (6, 4, 2, 1) if few else (7, 4, 2, 1)
-        return min(rows, key=lambda count: -(-shape.out[0] // count) * (count + shape.taps[0] - 1))
+        more = shape.window[0] - 1
+        return min(rows, key=lambda count: -(-shape.out[0] // count) * (count + more))
 
     def _extra(self, shape: Window) -> dict[str, ConfigValue]:
         return {"results": self._results(shape)}
 
     def _results(self, shape: Window) -> int:
-        most = max(MOST_WEIGHTS // 2 // math.prod(shape.taps), 1)
+        most = max(MOST_WEIGHTS // 2 // shape.taps, 1)
         return max(count for count in (1, 2, 4) if shape.filters % count == 0 and count <= most)
 
     def _parameters(self, shape: Window) -> tuple[Parameter, ...]:
         return (Parameter("results", (1, 2, 4), "channels of y of an item"),)
 
     def _constraints(self, shape: Window) -> tuple[Constraint, ...]:
-        taps = math.prod(shape.taps)
+        taps = shape.taps
         return (
             Constraint.among(
                 *("results", ("results",), lambda results: shape.filters % results == 0),

@@ -9,7 +9,6 @@ products are one, of bfloat16 and twice as long, with an error of up to 1.4 of t
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from convfind.device.target import Target
@@ -19,7 +18,6 @@ from convfind.solver import APPLICABLE, Applicability, Config, Reason, Rejected
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import AccuracyClass
 from convfind_solvers_direct.gpu.conv import PLAIN_FLOAT32, OneLaunch, Work
-from convfind_solvers_direct.gpu.wide import zeros_before
 from convfind_solvers_direct.window import Window, window
 
 _OLDEST = 80  # mma.sync with TF32, cp.async
@@ -105,7 +103,7 @@ class GroupsConv(OneLaunch):
         each = _work_groups(shape, config)
 
         def seconds(bands: int) -> float:
-            rows = -(-shape.out[0] // bands) + shape.taps[0] - 1
+            rows = -(-shape.out[0] // bands) + shape.window[0] - 1
             return -(-each * bands // slots) * (rows + _START_ROWS)
 
         cuts = [int(bands) for bands in BANDS.values if int(bands) <= shape.out[0]]
@@ -117,7 +115,7 @@ class GroupsConv(OneLaunch):
         bands = -(-shape.out[0] // band)
         numbers = (
             *(shape.groups * shape.channels, *shape.size, *shape.out),
-            *(*zeros_before(shape), strips, -(-shape.out[1] // strips), bands, band),
+            *(*shape.zeros_before, strips, -(-shape.out[1] // strips), bands, band),
         )
         return Work(macros, numbers, _work_groups(shape, config) * bands, _items(config))
 
@@ -127,7 +125,7 @@ class GroupsConv(OneLaunch):
         if shape.channels != shape.filters or shape.channels not in _CHANNELS:
             found = f"{shape.channels} and {shape.filters}"
             return Rejected(Reason.CHANNELS, f"takes 4 or 8 a group on both sides, not {found}")
-        if math.prod(shape.taps) > _MOST_TAPS:
+        if shape.taps > _MOST_TAPS:
             return Rejected(Reason.FILTER_SIZE, f"is for {_MOST_TAPS} taps at most")
         if _products(problem) > 1 and problem.reduction < _SHORTEST:
             detail = f"sums of {problem.reduction} products, fewer than {_SHORTEST}"
@@ -151,9 +149,9 @@ def _items(config: Config) -> int:
 
 def _local_bytes(shape: Window, config: Config) -> int:
     """The source's rows, two rows of results, the weights."""
-    weights = 4 * _OCTET * config.integer("octets") * math.prod(shape.taps) * shape.channels
+    weights = 4 * _OCTET * config.integer("octets") * shape.taps * shape.channels
     results = 2 * _items(config) * _PIECE_BYTES
-    return config.integer("stages") * _row_bytes(config, shape.taps[1]) + results + weights
+    return config.integer("stages") * _row_bytes(config, shape.window[1]) + results + weights
 
 
 def _row_bytes(config: Config, width: int) -> int:
@@ -164,7 +162,7 @@ def _row_bytes(config: Config, width: int) -> int:
 def _strips(shape: Window, blocks: int, copies: int) -> int:
     """Work-groups side by side along a row."""
     columns = _BLOCK * blocks
-    return -(-shape.out[1] // min(columns, copies * columns - (shape.taps[1] - 1)))
+    return -(-shape.out[1] // min(columns, copies * columns - (shape.window[1] - 1)))
 
 
 def _strips_of(shape: Window, config: Config) -> int:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import partial
 
 from convfind.device.target import Target
 from convfind.kit.blocks import UNIT_REGISTERS, register_limit
 from convfind.problem import ConvProblem
 from convfind.solver import APPLICABLE, Applicability, Config, Reason, Rejected
-from convfind.solver.search_space import Constraint, Parameter, SearchSpace
-from convfind_solvers_direct.gpu.conv import PLAIN_FLOAT32, OneLaunch, Work
-from convfind_solvers_direct.gpu.wide import zeros_before
+from convfind.solver.search_space import Parameter
+from convfind_solvers_direct.gpu.conv import PLAIN_FLOAT32, OneLaunch, TileSolver, Work
 from convfind_solvers_direct.window import Window, window
 
 _OLDEST = 90  # bulk copies
@@ -49,7 +47,7 @@ LEAVE = Parameter("leave", (0, 1), "1: results leave by bulk copies, too")
 STAGGER = Parameter("stagger", (0, 800, 1600, 2400), "cycles between starts on a unit")
 
 
-class StagesConv(OneLaunch):
+class StagesConv(OneLaunch, TileSolver):
     """Forward and backward-data.
 
     A stage is some planes of one channel, of neighbouring images. Work-groups have stages one
@@ -65,6 +63,7 @@ class StagesConv(OneLaunch):
     arithmetic_share = 0.52
     is_dynamic = False
     backends = ("opencl", "cuda")
+    parameters = (PLANES, ROWS, BUFFERS, TEAMS, LEAVE, STAGGER)
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """The index of lines of rows, and a little more; less for idle units."""
@@ -77,7 +76,7 @@ class StagesConv(OneLaunch):
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """The fastest config on an H200, or the nearest legal one."""
-        shape, taps = window(problem), math.prod(window(problem).taps)
+        shape, taps = window(problem), window(problem).taps
         config = _grown(shape, target)
         if taps <= _FEW_TAPS and config.integer("planes") > 1:
             chained = config.replace(teams=4, buffers=2, leave=int(not _is_small(shape)))
@@ -87,15 +86,12 @@ class StagesConv(OneLaunch):
         is_staggered = taps <= _MANY_TAPS and _stages(shape, config) > at_once
         return config.replace(stagger=1600 if is_staggered else 0)
 
-    def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
-        """The planes of a work-group at a time, and the work-groups of a unit."""
-        fits = partial(_fits, window(problem), target)
-        why = "work-groups have to fit a unit's items, registers and local memory"
-        parameters = (PLANES, ROWS, BUFFERS, TEAMS, LEAVE, STAGGER)
-        return SearchSpace(parameters, (Constraint("fits", fits, why),))
+    def fits(self, shape: Window, target: Target, config: Config) -> bool:
+        """Return whether work-groups fit a unit's items, registers and local memory."""
+        return _fits(shape, target, config)
 
     def _work(self, problem: ConvProblem, shape: Window, target: Target, config: Config) -> Work:
-        above, before = zeros_before(shape)
+        above, before = shape.zeros_before
         macros = {
             **config.without("teams", "stagger").defines,
             "BEFORE": before,
@@ -124,12 +120,12 @@ class StagesConv(OneLaunch):
             return Rejected(Reason.ARCHITECTURE, f"is for sm_{_OLDEST} on, not {target.arch}")
         if shape.channels > 1 or shape.filters > 1:
             return Rejected(Reason.CHANNELS, "is for one channel a group")
-        above, before = zeros_before(shape)
+        above, before = shape.zeros_before
         if min(above, before) < 0 or shape.size != shape.out:
             return Rejected(Reason.PADDING, "source and result must be equally large")
-        if min(shape.taps) < _FEWEST_TAPS or max(shape.taps) > _MOST_TAPS:
+        if min(shape.window) < _FEWEST_TAPS or max(shape.window) > _MOST_TAPS:
             return Rejected(Reason.FILTER_SIZE, f"is for {_FEWEST_TAPS} to {_MOST_TAPS} taps")
-        if max(before, shape.taps[1] - 1 - before) > _REACH:
+        if max(before, shape.window[1] - 1 - before) > _REACH:
             return Rejected(Reason.FILTER_SIZE, f"taps beyond {_REACH} columns")
         if shape.size[1] % 4:
             return Rejected(Reason.SIZE_LIMIT, "rows must be whole fours")
@@ -154,7 +150,7 @@ def _grown(shape: Window, target: Target) -> Config:
     """As many planes a work-group as leave units enough stages, and are of use."""
     config, units = _alone(shape, target), max(target.compute_units, 1)
     assert config is not None
-    is_few = math.prod(shape.taps) <= _FEW_TAPS
+    is_few = shape.taps <= _FEW_TAPS
     most = _STAGE_OF_SMALL if is_few and _is_small(shape) else math.inf
     for planes in (2, 4, 8):
         more = config.replace(planes=planes)
@@ -187,17 +183,17 @@ def _items(shape: Window, config: Config) -> int:
 
 def _local_bytes(shape: Window, config: Config) -> int:
     """Planes with rows of zeros between them, those beside items at the sides, barriers."""
-    above, _ = zeros_before(shape)
+    above, _ = shape.zeros_before
     rows, (height, width) = config.integer("rows"), shape.size
-    gap = max(above, shape.taps[0] - 1 - above)
+    gap = max(above, shape.window[0] - 1 - above)
     planes = config.integer("buffers") * config.integer("planes")
     lines = gap + planes * (height + gap) + _down(shape, config) * rows - height
-    return 4 * ((lines + rows + shape.taps[0] - 2) * width + 36) + 256
+    return 4 * ((lines + rows + shape.window[0] - 2) * width + 36) + 256
 
 
 def _needed_registers(shape: Window, config: Config) -> int:
     """Registers of an item: sums, a row of values, addresses, weights not in uniform ones."""
-    taps, more_rows = math.prod(shape.taps), config.integer("rows") - 7
+    taps, more_rows = shape.taps, config.integer("rows") - 7
     return 72 if taps <= _MANY_TAPS else 96 + 8 * more_rows
 
 
@@ -219,7 +215,7 @@ def _resident(shape: Window, config: Config, registers: int) -> int:
 
 def _fits(shape: Window, target: Target, config: Config) -> bool:
     memory = _local_bytes(shape, config) + _MEMORY_MORE
-    spills = config["rows"] == 8 and _FEW_TAPS < math.prod(shape.taps) <= _MANY_TAPS
+    spills = config["rows"] == 8 and _FEW_TAPS < shape.taps <= _MANY_TAPS
     return (
         not spills
         and _items(shape, config) <= min(_MOST_ITEMS, target.max_work_group)

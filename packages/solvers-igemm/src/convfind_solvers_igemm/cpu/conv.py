@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from convfind.device.target import Target
-from convfind.kit.blocks import PRODUCT, Epilogue, Grid, RegisterTile, cpu_index, fill
+from convfind.kit.blocks import PRODUCT, Epilogue, Grid, Limit, RegisterTile, cpu_index, fill
 from convfind.problem import ConvProblem
 from convfind.solver.defines import Defines, make_defines
 from convfind.solver.recipe import Argument, Memory, Recipe
@@ -70,7 +70,7 @@ class CpuProduct(CpuSolver):
         positions, filters = (4, VECTOR) if self.channels_last else (VECTOR, 4)
         return _BEST_SHARE * fill(shape.positions, positions) * fill(shape.filters, filters)
 
-    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: Limit) -> Recipe:
         """One launch that packs the weights, and one that computes."""
         shape = self._geometry(problem)
         epilogue = Epilogue.of(problem)

@@ -8,11 +8,11 @@ from functools import lru_cache
 
 from convfind.problem import ConvProblem
 from convfind.solver.recipe import ScalarArg, i32
-from convfind_solvers_igemm.geometry import Geometry
+from convfind_solvers_igemm.geometry import SolidGeometry
 
 
 @dataclass(frozen=True, slots=True)
-class CpuGeometry(Geometry):
+class CpuGeometry(SolidGeometry):
     """With the numbers that CPU kernels and their cuts take."""
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from convfind.device.target import Target
 from convfind.kit.blocks import PlainVariant
-from convfind.problem import EPILOGUE_TRAITS, FIRST_TRAITS, ConvProblem, Trait
+from convfind.problem import PACKED_TRAITS, ConvProblem
 from convfind.solver import APPLICABLE, CPUS, Applicability, Domain, Reason, Rejected
 from convfind.types import Algorithm, DataType
 from convfind_solvers_igemm.cpu.geometry import geometry
@@ -26,11 +26,7 @@ class CpuSolver(PlainVariant):
     version = 4
     is_dynamic = True
     backends = ("opencl",)
-    domain = Domain(
-        kinds=CPUS,
-        dtypes=(DataType.FLOAT32,),
-        traits=FIRST_TRAITS - {Trait.GAPS} | EPILOGUE_TRAITS,
-    )
+    domain = Domain(kinds=CPUS, dtypes=(DataType.FLOAT32,), traits=PACKED_TRAITS)
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take sizes that the kernels can count."""

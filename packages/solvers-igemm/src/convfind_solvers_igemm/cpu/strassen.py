@@ -76,12 +76,10 @@ class Strassen(ChannelsFirst):
     def _geometry(self, problem: ConvProblem) -> CpuGeometry:
         whole = super()._geometry(problem)
         axis = _halved_axis(whole)
-        depth, height, width = (
-            size // 2 if i == axis else size for i, size in enumerate(whole.out)
-        )
+        out = tuple(size // 2 if i == axis else size for i, size in enumerate(whole.out))
         return replace(
             whole,
-            out=(depth, height, width),
+            out=out,
             channels=whole.channels // 2,
             filters=whole.filters // 2,
         )

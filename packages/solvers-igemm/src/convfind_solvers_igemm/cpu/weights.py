@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from convfind.device.target import Target
-from convfind.kit.blocks import NO_EPILOGUE, PRODUCT, Epilogue, Grid, cpu_index, fill
+from convfind.kit.blocks import NO_EPILOGUE, PRODUCT, Epilogue, Grid, Limit, cpu_index, fill
 from convfind.problem import ConvProblem
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Launch, Memory, Recipe
@@ -36,7 +36,7 @@ class CpuBackwardWeights(CpuSolver):
         workspace = self._plan(shape, target, None)[1]
         return weights_index(problem, target, operations, gathered, workspace)
 
-    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: Limit) -> Recipe:
         """One launch that computes, and, where sums go through workspace, one that adds up."""
         shape = geometry(problem)
         split, workspace = self._plan(shape, target, limit)
@@ -65,7 +65,7 @@ class CpuBackwardWeights(CpuSolver):
         steps = (compute, adding) if workspace else (compute,)
         return Recipe(self.solver_id, steps, workspace=workspace)
 
-    def _plan(self, shape: CpuGeometry, target: Target, limit: int | None) -> tuple[SplitCut, int]:
+    def _plan(self, shape: CpuGeometry, target: Target, limit: Limit) -> tuple[SplitCut, int]:
         """Return how the sums are cut, and the bytes of workspace; 0: they go straight to w."""
         product = weights_product(shape, shape.reduction, target)
         part = 4 * shape.groups * shape.filters * shape.reduction

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from convfind.device.target import Target
-from convfind.kit.blocks import PRODUCT, Epilogue, Grid, even_parts, part_bytes, parts_within
+from convfind.kit.blocks import (
+    PRODUCT,
+    Epilogue,
+    Grid,
+    Limit,
+    even_parts,
+    part_bytes,
+    parts_of_result,
+)
 from convfind.problem import ConvProblem, Trait
 from convfind.solver import APPLICABLE, Applicability, Reason, Rejected
 from convfind.solver.recipe import Memory, Recipe
@@ -50,7 +58,7 @@ class ChannelsLastPointwiseBackwardWeights(CpuSolver):
         workspace = _parts(problem, target, None)[0] * part_bytes(problem)
         return weights_index(problem, target, problem.flops, 0.0, workspace)
 
-    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: Limit) -> Recipe:
         """One launch that computes parts, and one that adds them up."""
         filters, channels = problem.w_shape[:2]
         parts, span = _parts(problem, target, limit)
@@ -72,9 +80,9 @@ class ChannelsLastPointwiseBackwardWeights(CpuSolver):
         return Recipe(self.solver_id, (compute, add_up), workspace=workspace)
 
 
-def _parts(problem: ConvProblem, target: Target, limit: int | None) -> tuple[int, int]:
+def _parts(problem: ConvProblem, target: Target, limit: Limit) -> tuple[int, int]:
     """Return how many parts there are, and the positions of each."""
     most = 1 if target.compute_units == 1 else _ITEMS_PER_CORE * target.compute_units
     blocks = -(-geometry(problem).positions // _DEPTH)
-    parts, length = even_parts(blocks, parts_within(limit, most, part_bytes(problem)))
+    parts, length = even_parts(blocks, parts_of_result(problem, most, limit))
     return parts, length * _DEPTH

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from convfind.device.target import Target
-from convfind.kit.blocks import PRODUCT, Epilogue, Grid, fill
+from convfind.kit.blocks import PRODUCT, Epilogue, Grid, Limit, fill
 from convfind.problem import ConvProblem
 from convfind.solver import APPLICABLE, Applicability, Reason, Rejected
 from convfind.solver.recipe import Memory, Recipe
@@ -54,7 +54,7 @@ class ChannelsFirstRowsBackwardWeights(CpuSolver):
         workspace = self._cut(shape, target, None).parts * _part_bytes(shape, target)
         return weights_index(problem, target, operations, copied, workspace)
 
-    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: Limit) -> Recipe:
         """One launch that computes, and, where positions are split, one that adds up."""
         shape = geometry(problem)
         cut = self._cut(shape, target, limit)
@@ -79,7 +79,7 @@ class ChannelsFirstRowsBackwardWeights(CpuSolver):
         workspace = cut.parts * _part_bytes(shape, target)
         return Recipe(self.solver_id, steps, workspace=workspace)
 
-    def _cut(self, shape: CpuGeometry, target: Target, limit: int | None) -> SplitCut:
+    def _cut(self, shape: CpuGeometry, target: Target, limit: Limit) -> SplitCut:
         """Cut filters, channels and rows of y, or pieces of rows, into work-items."""
         product = weights_product(shape, shape.channels, target)
         length = min(shape.out[2], DEPTH)

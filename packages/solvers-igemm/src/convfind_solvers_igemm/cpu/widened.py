@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from convfind.device.target import Target
-from convfind.kit.blocks import Grid
+from convfind.kit.blocks import Described, Grid, Limit
 from convfind.kit.epilogue_step import epilogue_step
 from convfind.problem import EPILOGUE_TRAITS, ConvProblem, Trait
-from convfind.solver import Applicability, Config, Reason, Rejected, Solver
+from convfind.solver import Applicability, Reason, Rejected
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, Recipe, align, i64, moved_to
 from convfind.types import Algorithm, DataType
@@ -22,7 +22,7 @@ _MOST_INT8_PRODUCTS = 2**24 // 2**14
 _MOST_HALF_PRODUCTS = 2**24 // 2**10
 
 
-class CpuWidened(Solver):
+class CpuWidened(Described):
     """A convolution of float16, bfloat16 or int8 through that of float32."""
 
     algorithm = Algorithm.IMPLICIT_GEMM
@@ -45,22 +45,12 @@ class CpuWidened(Solver):
             return Rejected(Reason.ACCURACY, detail)
         return answer
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
-        """Bytes of the wide tensors and of what the float32 solver needs."""
-        return self.solution(problem, target, workspace_limit=limit).total_workspace
-
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """The index of float32, less the cost of converting."""
         wide = self.inner.wti(_wide(problem), target)
         return None if wide is None else (0.35 if _is_halved(problem) else 0.7) * wide
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: Limit) -> Recipe:
         """The float32 solution between conversions; narrow weights are widened with the packing."""
         if problem.dtype is DataType.INT8 and not problem.has_default_scaling:
             return self._scaled(problem, target)

@@ -11,37 +11,25 @@ from convfind.kit.blocks import (
     ALL_REGISTERS,
     Epilogue,
     Grid,
+    Limit,
     bytes_of_parts,
     channel_of_place,
     memory_seconds,
-    part_bytes,
-    parts_within,
+    parts_of_result,
     product_index,
     register_limit,
 )
-from convfind.problem import EPILOGUE_TRAITS, FIRST_TRAITS, ConvProblem, Trait
+from convfind.problem import PACKED_TRAITS, ConvProblem
 from convfind.solver import APPLICABLE, GPUS, Applicability, Config, Domain, Reason, Rejected
 from convfind.solver.defines import DefineValue
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Launch, Memory, Recipe, ScalarArg, i64
 from convfind.solver.search_space import SearchSpace
 from convfind.types import DataType, Direction
+from convfind_solvers_igemm.gpu import tiles
 from convfind_solvers_igemm.gpu.geometry import GpuGeometry, gpu_geometry
 from convfind_solvers_igemm.gpu.sized import SizedVariant
-from convfind_solvers_igemm.gpu.tiles import (
-    ALL_RATES,
-    CONSTRAINTS,
-    MATRIX_PARAMETER,
-    PARAMETERS,
-    Tile,
-    fills_depth,
-    fits,
-    fitting,
-    local_memory,
-    parts_filling,
-    parts_parameter,
-    uses_matrices,
-)
+from convfind_solvers_igemm.gpu.tiles import Tile
 from convfind_solvers_igemm.programs import GPU
 
 _SMALLEST = Tile(32, 32, 16, 8, 8)
@@ -61,14 +49,14 @@ class GpuSolver(SizedVariant):
     domain = Domain(
         kinds=GPUS,
         dtypes=(DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16, DataType.INT8),
-        traits=FIRST_TRAITS - {Trait.GAPS} | EPILOGUE_TRAITS,
+        traits=PACKED_TRAITS,
     )
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take sizes that the kernels can count, on devices that have room for a tile."""
         if _SMALLEST.threads > target.max_work_group:
             return Rejected(Reason.WORK_GROUP, f"needs {_SMALLEST.threads} work-items")
-        if not fits(_SMALLEST, target):
+        if not tiles.fits(_SMALLEST, target):
             return Rejected(Reason.LOCAL_MEMORY, f"needs {_SMALLEST.local_bytes} bytes")
         shape = self._geometry(problem)
         if (size := shape.too_large) is not None:
@@ -80,24 +68,25 @@ class GpuSolver(SizedVariant):
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Tiles that fit registers, local memory, work-group size and the kernel's reads."""
         shape, limit, wave = self._geometry(problem), target.max_work_group, target.wave_size
-        can_read, has_depth = partial(self._can_read, shape), partial(fills_depth, problem.dtype)
-        tiles = filter(can_read, fitting(target, problem.dtype))
-        groups = {tile: self._count(shape, tile) for tile in tiles}
+        can_read = partial(self._can_read, shape)
+        has_depth = partial(tiles.fills_depth, problem.dtype)
+        found = filter(can_read, tiles.fitting(target, problem.dtype))
+        groups = {tile: self._count(shape, tile) for tile in found}
         return SearchSpace(
             (
-                *PARAMETERS,
-                *((MATRIX_PARAMETER,) if uses_matrices(target, problem.dtype) else ()),
-                parts_parameter(groups, target.compute_units),
+                *tiles.PARAMETERS,
+                *((tiles.MATRIX_PARAMETER,) if tiles.uses_matrices(target, problem.dtype) else ()),
+                tiles.parts_parameter(groups, target.compute_units),
             ),
             (
-                *CONSTRAINTS,
+                *tiles.CONSTRAINTS,
                 Tile.constraint("size", lambda t: t.threads <= limit, f"at most {limit} items"),
                 Tile.constraint("waves", lambda t: t.threads % wave == 0, f"waves of {wave}"),
                 Tile.constraint("depth", has_depth, "whole matrix instructions"),
                 Tile.constraint("reads", can_read, "work-items share what is read evenly"),
             ),
             lambda config: Tile.of(config).local_bytes,
-            local_memory(target),
+            tiles.local_memory(target),
         )
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
@@ -109,12 +98,10 @@ class GpuSolver(SizedVariant):
         """The index of the best tile, or of memory where that is slower."""
         return product_index(problem, target, self._best(problem, target)[2], _BANDWIDTH_SHARE)
 
-    def recipe(
-        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, config: Config, limit: Limit) -> Recipe:
         """One launch, and one that adds up the parts of a split sum."""
         shape, tile = self._geometry(problem), Tile.of(config)
-        parts = _parts(problem, config, limit)
+        parts = parts_of_result(problem, config.integer("parts"), limit)
         program = self._program(problem, target, tile, split=parts > 1)
         writes = self.direction.writes
         launch = Grid(program, self._entry, self._count(shape, tile) * parts, tile.threads)(
@@ -206,13 +193,13 @@ class GpuSolver(SizedVariant):
         shape, units = self._geometry(problem), target.compute_units
         steps, size = self._steps(shape), problem.nbytes(self.direction.writes)
         best: tuple[Tile, int, float] | None = None
-        for tile in fitting(target, problem.dtype):
+        for tile in tiles.fitting(target, problem.dtype):
             if not self._can_read(shape, tile):
                 continue
             count, efficiency = self._count(shape, tile), self._efficiency(shape, tile)
             most = self._most_parts(shape, tile, target)
-            for parts in parts_filling(tile, count, most, units):
-                rate = ALL_RATES[tile]
+            for parts in tiles.parts_filling(tile, count, most, units):
+                rate = tiles.ALL_RATES[tile]
                 needed = rate.seconds(tile, steps / parts, count * parts, units) / efficiency
                 if parts > 1:
                     moved = (2 * parts + 1) * size
@@ -257,8 +244,3 @@ class GpuSolver(SizedVariant):
             *(i64(size), parts, shape.channels, shape.taps if moved else 1),
             *channel_of_place(problem),
         )
-
-
-def _parts(problem: ConvProblem, config: Config, limit: int | None) -> int:
-    """The parts of a config, or as many as fit the limit."""
-    return parts_within(limit, config.integer("parts"), part_bytes(problem))

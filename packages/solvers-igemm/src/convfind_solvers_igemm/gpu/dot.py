@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from convfind.device.target import Target
-from convfind.kit.blocks import Grid
+from convfind.kit.blocks import Grid, Limit
 from convfind.problem import ConvProblem
 from convfind.solver import Applicability, Config, Reason, Rejected
 from convfind.solver.defines import DefineValue
@@ -51,9 +51,7 @@ class DotSolver(ConvSolver):
             return Rejected(Reason.SIZE_LIMIT, f"{words} words of {_WORD} channels")
         return answer
 
-    def recipe(
-        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, config: Config, limit: Limit) -> Recipe:
         """The launches of the plain solver on words, and before them those that pack."""
         if _has_words(problem):
             return super().recipe(problem, target, config, limit)

@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from convfind.kit.blocks import Axes
+from convfind.kit.blocks import Axes, per_axis
 from convfind.problem import ConvProblem
 from convfind.solver.recipe import ScalarArg, i32
 from convfind.types import Direction
-from convfind_solvers_igemm.geometry import Geometry, axes_of
+from convfind_solvers_igemm.geometry import SolidGeometry
 
 #: Sizes along an axis, windows included, stay below this, so that sums of two of them fit 32 bits.
 _FARTHEST = 2**28
@@ -20,11 +20,10 @@ _WIDEST = 2**16
 _LARGEST = 2**31 - 2**16
 #: Phases are told apart by bytes.
 _MOST_FUSED = 255
-_AXES = "DHW"
 
 
 @dataclass(frozen=True, slots=True)
-class GpuGeometry(Geometry):
+class GpuGeometry(SolidGeometry):
     """With the numbers that gpu_geometry.h has of it.
 
     Attributes:
@@ -68,7 +67,7 @@ class GpuGeometry(Geometry):
         """Taps along each axis that any phase has, where all phases are computed together."""
         pads = (pad - lead for pad, lead in zip(self.padding, self.fused_leads, strict=True))
         axes = zip(self.window, self.stride, pads, strict=True)
-        return axes_of(
+        return tuple(
             window if stride == 1 else (window - 1 + -pad % stride) // stride + 1
             for window, stride, pad in axes
         )
@@ -81,7 +80,7 @@ class GpuGeometry(Geometry):
         of gpu_geometry.h.
         """
         axes = zip(self.window, self.stride, self.padding, strict=True)
-        return axes_of(
+        return tuple(
             pad % stride if (window - 1) // stride < (window - 1 + -pad % stride) // stride else 0
             for window, stride, pad in axes
         )
@@ -90,7 +89,7 @@ class GpuGeometry(Geometry):
     def fused_counts(self) -> Axes:
         """Positions of an image along each axis, where all phases are computed together."""
         axes = zip(self.out, self.fused_leads, self.stride, strict=True)
-        return axes_of(-(-(size + lead) // stride) for size, lead, stride in axes)
+        return tuple(-(-(size + lead) // stride) for size, lead, stride in axes)
 
     @property
     def positions(self) -> int:
@@ -101,7 +100,7 @@ class GpuGeometry(Geometry):
     def phase_counts(self) -> Axes:
         """Results of an image along each axis, in the largest phase."""
         steps = self.stride if self.is_gradient else (1, 1, 1)
-        return axes_of(-(-size // step) for size, step in zip(self.out, steps, strict=True))
+        return tuple(-(-size // step) for size, step in zip(self.out, steps, strict=True))
 
     @property
     def arguments(self) -> tuple[ScalarArg, ...]:
@@ -113,39 +112,28 @@ class GpuGeometry(Geometry):
         """The numbers of GEOMETRY by their names, in their order."""
         repeats = tuple(map(_repeat, self.stride, self.dilation))
         inverses = tuple(map(_inverse, self.stride, self.dilation))
-        named = {
+        return {
             "IMAGES": self.images,
             "GROUPS": self.groups,
             "SOURCE_CHANNELS": self.channels,
             "RESULT_CHANNELS": self.filters,
+            **per_axis(
+                SOURCE=self.size,
+                RESULT=self.out,
+                WINDOW=self.window,
+                STRIDE=self.stride,
+                DILATION=self.dilation,
+                PAD=self.padding,
+                REPEAT=repeats,
+                INVERSE=inverses,
+            ),
         }
-        per_axis = {
-            "SOURCE": self.size,
-            "RESULT": self.out,
-            "WINDOW": self.window,
-            "STRIDE": self.stride,
-            "DILATION": self.dilation,
-            "PAD": self.padding,
-            "REPEAT": repeats,
-            "INVERSE": inverses,
-        }
-        for name, values in per_axis.items():
-            named |= {f"{name}_{axis}": value for axis, value in zip(_AXES, values, strict=True)}
-        return named
 
     @property
     def too_large(self) -> int | None:
         """A size that the kernels cannot count; None where they can count all."""
-        axes = zip(
-            self.size,
-            self.out,
-            self.window,
-            self.stride,
-            self.dilation,
-            self.padding,
-            strict=True,
-        )
-        for source, result, window, stride, dilation, padding in axes:
+        sizes = (self.size, self.out, self.window, self.stride, self.dilation, self.padding)
+        for source, result, window, stride, dilation, padding in zip(*sizes, strict=True):
             reach: int = max(source, window * dilation) + padding + max(stride, result * stride)
             if reach >= _FARTHEST:
                 return reach

@@ -8,6 +8,7 @@ from convfind.device.target import Target
 from convfind.kit.blocks import (
     Epilogue,
     Grid,
+    Limit,
     TileRate,
     memory_seconds,
     part_bytes,
@@ -23,26 +24,7 @@ from convfind.solver.search_space import SearchSpace
 from convfind.types import DataType, Direction
 from convfind_solvers_igemm.gpu.geometry import GpuGeometry
 from convfind_solvers_igemm.gpu.sized import SizedVariant
-from convfind_solvers_igemm.nvidia.form import (
-    DOMAIN,
-    EACH,
-    FLAT,
-    FLAT_PIECES,
-    LINES,
-    MOST_TAPS,
-    PIECE_BYTES,
-    PIECES,
-    Filter,
-    MatrixProduct,
-    can_share_rows,
-    fill,
-    filled_bytes,
-    gather,
-    geometry_of,
-    has_zero_taps,
-    products,
-    whole,
-)
+from convfind_solvers_igemm.nvidia import form
 from convfind_solvers_igemm.nvidia.parts import (
     add_parts,
     most_parts,
@@ -64,7 +46,7 @@ from convfind_solvers_igemm.programs import GPU
 
 _ARCH = "sm_90"
 #: The share of the measured speed that gathering leaves.
-_EFFICIENCY = {PIECES: 1.0, EACH: 0.65, FLAT: 0.68, FLAT_PIECES: 0.9}
+_EFFICIENCY = {form.PIECES: 1.0, form.EACH: 0.65, form.FLAT: 0.68, form.FLAT_PIECES: 0.9}
 #: Rates by products.
 _KINDS = {1: "tf32", 2: "mixed", 3: "split"}
 #: From this length on, the error of split floats is below ordinary summation error.
@@ -85,7 +67,7 @@ class MatrixConvSolver(SizedVariant):
     prefix = "igemm-nvidia"
     version = 4
     backends = ("opencl", "cuda")
-    domain = DOMAIN
+    domain = form.DOMAIN
 
     def __init__(self, direction: Direction, *, channels_last: bool, fixed: bool) -> None:
         """Take the variant, which gives the solver its id; ``fixed``: sizes are compiled in."""
@@ -97,22 +79,22 @@ class MatrixConvSolver(SizedVariant):
         """Take sums that are exact enough, and sizes that the kernels can count, on Hopper."""
         if target.arch != _ARCH:
             return Rejected(Reason.ARCHITECTURE, f"is for {_ARCH}, not {target.arch}")
-        if products(problem) > 1 and problem.reduction < _SHORTEST:
+        if form.products(problem) > 1 and problem.reduction < _SHORTEST:
             detail = f"sums of {problem.reduction} products, fewer than {_SHORTEST}"
             return Rejected(Reason.ACCURACY, detail)
         problem = self._seen(problem)
-        shape = geometry_of(problem)
+        shape = form.geometry_of(problem)
         longest = shape.phase_taps * shape.channels
-        if products(problem) == 1 and longest > _LONGEST:
+        if form.products(problem) == 1 and longest > _LONGEST:
             detail = f"sums of {longest} products, more than {_LONGEST}"
             return Rejected(Reason.ACCURACY, detail)
-        if shape.taps > MOST_TAPS and (taps := shape.phase_taps) > MOST_TAPS:
-            return Rejected(Reason.FILTER_SIZE, f"{taps} taps, more than {MOST_TAPS}")
+        if shape.taps > form.MOST_TAPS and (taps := shape.phase_taps) > form.MOST_TAPS:
+            return Rejected(Reason.FILTER_SIZE, f"{taps} taps, more than {form.MOST_TAPS}")
         if (size := shape.too_large) is not None:
             return Rejected(Reason.SIZE_LIMIT, f"a size of {size}")
-        if (size := Filter(problem, shape).packed_bytes) >= _MOST_BYTES:
+        if (size := form.Filter(problem, shape).packed_bytes) >= _MOST_BYTES:
             return Rejected(Reason.SIZE_LIMIT, f"packed weights of {size} bytes")
-        if (pieces := filled_bytes(problem, shape) // PIECE_BYTES) > _MOST_PIECES:
+        if (pieces := form.filled_bytes(problem, shape) // form.PIECE_BYTES) > _MOST_PIECES:
             return Rejected(Reason.SIZE_LIMIT, f"{pieces} pieces of the source's channels")
         return APPLICABLE
 
@@ -123,13 +105,13 @@ class MatrixConvSolver(SizedVariant):
     def mixes_values(self, problem: ConvProblem) -> bool:
         """Where it multiplies by zeros what a result does not read."""
         problem = self._seen(problem)
-        return has_zero_taps(problem, geometry_of(problem))
+        return form.has_zero_taps(problem, form.geometry_of(problem))
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Tiles that fit registers and local memory; parts where tiles do not fill the device."""
         problem = self._seen(problem)
-        shape, splits = geometry_of(problem), products(problem) > 1
-        packed, product = Filter(problem, shape).is_split, MatrixProduct(shape)
+        shape, splits = form.geometry_of(problem), form.products(problem) > 1
+        packed, product = form.Filter(problem, shape).is_split, form.MatrixProduct(shape)
         most, units = most_parts(problem, shape, target), target.compute_units
         parts = (
             number
@@ -138,7 +120,7 @@ class MatrixConvSolver(SizedVariant):
         )
         return SearchSpace(
             (
-                *parameters(product.columns, has_lines=can_share_rows(problem, shape)),
+                *parameters(product.columns, has_lines=form.can_share_rows(problem, shape)),
                 *parts_parameter(parts, most),
             ),
             constraints(splits=splits, packed=packed, size=problem.dtype.size),
@@ -149,32 +131,30 @@ class MatrixConvSolver(SizedVariant):
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
         """The measured tile, and the number of parts, that are expected to be quickest."""
         problem = self._seen(problem)
-        shape = geometry_of(problem)
+        shape = form.geometry_of(problem)
         tile, parts, _ = _best(problem, shape, target)
-        config = tile.config(has_lines=can_share_rows(problem, shape))
+        config = tile.config(has_lines=form.can_share_rows(problem, shape))
         return Config(config, parts=parts) if most_parts(problem, shape, target) > 1 else config
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """The index of the best tile, or of memory where that is slower."""
         problem = self._seen(problem)
-        shape = geometry_of(problem)
-        more = _PACK_SECONDS if Filter(problem, shape).packed_bytes else 0.0
-        if filled := filled_bytes(problem, shape):
+        shape = form.geometry_of(problem)
+        more = _PACK_SECONDS if form.Filter(problem, shape).packed_bytes else 0.0
+        if filled := form.filled_bytes(problem, shape):
             more += _PACK_SECONDS + memory_seconds(2 * filled, target, _BANDWIDTH_SHARE)
         seconds = _best(problem, shape, target)[2]
         return product_index(problem, target, seconds, _BANDWIDTH_SHARE, more)
 
-    def recipe(
-        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, config: Config, limit: Limit) -> Recipe:
         """One launch; before it those that bring operands to its form, then that of a split sum."""
         problem = self._seen(problem)
-        shape, tile = geometry_of(problem), MatrixTile.of(config)
-        packed, filled = Filter(problem, shape), filled_bytes(problem, shape)
+        shape, tile = form.geometry_of(problem), MatrixTile.of(config)
+        packed, filled = form.Filter(problem, shape), form.filled_bytes(problem, shape)
         before = align(filled)
         parts = parts_of(problem, config, limit, before, packed.packed_bytes)
         program = self._program(problem, target, shape, tile, splits_sum=parts > 1)
-        product = MatrixProduct(shape, tile.lines == 1)
+        product = form.MatrixProduct(shape, tile.lines == 1)
         position_tiles = -(-product.rows // tile.tile_m)
         channel_tiles = -(-product.columns // tile.tile_n)
         divisors = channel_tiles, position_tiles, shape.groups, *product.counts
@@ -193,7 +173,7 @@ class MatrixConvSolver(SizedVariant):
         return Recipe(
             self.solver_id,
             (
-                *((fill(problem, program, shape),) if filled else ()),
+                *((form.fill(problem, program, shape),) if filled else ()),
                 launch,
                 *((add_parts(problem, program, before, parts),) if parts > 1 else ()),
             ),
@@ -212,8 +192,8 @@ class MatrixConvSolver(SizedVariant):
         *,
         splits_sum: bool,
     ) -> Program:
-        fused, is_last = MatrixProduct(shape).fused, shape.channels_last
-        is_wide = is_last and not fused and whole(problem, shape.filters)
+        fused, is_last = form.MatrixProduct(shape).fused, shape.channels_last
+        is_wide = is_last and not fused and form.whole(problem, shape.filters)
         macros: dict[str, DefineValue] = {
             "TILE_M": tile.tile_m,
             "TILE_N": tile.tile_n,
@@ -221,10 +201,10 @@ class MatrixConvSolver(SizedVariant):
             "CHANNELS_LAST": shape.channels_last,
             "BACKWARD": shape.is_gradient,
             "DTYPE": problem.dtype.upper(),
-            "PRODUCTS": products(problem),
-            "GATHER": LINES if tile.lines else gather(problem, shape),
+            "PRODUCTS": form.products(problem),
+            "GATHER": form.LINES if tile.lines else form.gather(problem, shape),
             "FUSED": fused,
-            "SPLIT_BEFORE": Filter(problem, shape).is_split,
+            "SPLIT_BEFORE": form.Filter(problem, shape).is_split,
             "WIDE": is_wide and tile.tile_n > NARROW,
             **({"PARTIAL": True} if splits_sum else {}),
             **Epilogue.of(problem).defines,
@@ -237,9 +217,10 @@ class MatrixConvSolver(SizedVariant):
         self, problem: ConvProblem, shape: GpuGeometry, tile: MatrixTile
     ) -> int | None:
         """The limit of an item's registers, where one costs no spills."""
-        splits = products(problem) > 1
-        as_they_come = not splits or Filter(problem, shape).is_split
-        if not (tile.lines and as_they_come and tile.tile_n > NARROW) or MatrixProduct(shape).fused:
+        splits = form.products(problem) > 1
+        as_they_come = not splits or form.Filter(problem, shape).is_split
+        shares_rows = tile.lines and not form.MatrixProduct(shape).fused
+        if not (shares_rows and as_they_come and tile.tile_n > NARROW):
             return None
         return tile.registers(splits=splits)
 
@@ -256,20 +237,20 @@ def reciprocal(number: int) -> int:
 
 def _kind(problem: ConvProblem, shape: GpuGeometry) -> str:
     """The kind of rates that apply to a problem."""
-    kind = _KINDS[products(problem)] if problem.dtype is DataType.FLOAT32 else "narrow"
-    return f"{kind}-packed" if Filter(problem, shape).is_split else kind
+    kind = _KINDS[form.products(problem)] if problem.dtype is DataType.FLOAT32 else "narrow"
+    return f"{kind}-packed" if form.Filter(problem, shape).is_split else kind
 
 
 def _best(
     problem: ConvProblem, shape: GpuGeometry, target: Target
 ) -> tuple[MatrixTile, int, float]:
     """The tile and the number of parts that take the fewest seconds, and these."""
-    product, units = MatrixProduct(shape), target.compute_units
-    efficiency, steps = _EFFICIENCY[gather(problem, shape)], sum_length(problem, shape)
-    shares, most = can_share_rows(problem, shape), most_parts(problem, shape, target)
+    product, units = form.MatrixProduct(shape), target.compute_units
+    efficiency, steps = _EFFICIENCY[form.gather(problem, shape)], sum_length(problem, shape)
+    shares, most = form.can_share_rows(problem, shape), most_parts(problem, shape, target)
 
     def needed(tile: MatrixTile, rate: TileRate, parts: int) -> float:
-        tiles = MatrixProduct(shape, tile.lines == 1).tiles(tile)
+        tiles = form.MatrixProduct(shape, tile.lines == 1).tiles(tile)
         needed = rate.seconds(tile, steps / parts, tiles * parts, units) / efficiency
         moved = moved_bytes(problem, parts)
         if not moved:

@@ -11,7 +11,6 @@ from convfind.kit.blocks import Axes, Epilogue, Grid
 from convfind.problem import ConvProblem
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import BufferArg, Launch, Memory, align
-from convfind_solvers_igemm.geometry import axes_of
 from convfind_solvers_igemm.gpu.geometry import GpuGeometry, gpu_geometry
 from convfind_solvers_igemm.programs import GPU
 
@@ -41,26 +40,26 @@ class Folding:
         if plain.channels % piece == 0 or plain.groups > 1:
             return cls(problem, plain, plain, (1, 1, 1))
         # Dilated taps are further apart than a position is wide.
-        steps = axes_of(s if d == 1 else 1 for s, d in _zip(plain.stride, plain.dilation))
-        kept = axes_of(map(min, steps, plain.window))
+        steps = tuple(s if d == 1 else 1 for s, d in _zip(plain.stride, plain.dilation))
+        kept = tuple(map(min, steps, plain.window))
         channels = math.prod(kept) * plain.channels
         shape = replace(
             plain,
             channels=-(-channels // piece) * piece,
-            size=axes_of(
+            size=tuple(
                 -(-(size + padding % step) // step)
                 for size, padding, step in _zip(plain.size, plain.padding, steps)
             ),
-            window=axes_of(-(-taps // step) for taps, step in _zip(plain.window, steps)),
-            stride=axes_of(stride // step for stride, step in _zip(plain.stride, steps)),
-            padding=axes_of(padding // step for padding, step in _zip(plain.padding, steps)),
+            window=tuple(-(-taps // step) for taps, step in _zip(plain.window, steps)),
+            stride=tuple(stride // step for stride, step in _zip(plain.stride, steps)),
+            padding=tuple(padding // step for padding, step in _zip(plain.padding, steps)),
         )
         return cls(problem, plain, shape, kept)
 
     @property
     def steps(self) -> Axes:
         """Strides that are folded."""
-        return axes_of(old // new for old, new in _zip(self.plain.stride, self.shape.stride))
+        return tuple(old // new for old, new in _zip(self.plain.stride, self.shape.stride))
 
     @property
     def folds(self) -> bool:
@@ -94,7 +93,7 @@ class Folding:
 
     def launch(self) -> Launch:
         """The launch that folds x into the start of the workspace."""
-        before = axes_of(padding % step for padding, step in _zip(self.plain.padding, self.steps))
+        before = tuple(padding % step for padding, step in _zip(self.plain.padding, self.steps))
         in_position = self.pieces // self.shape.images // math.prod(self.shape.size)
         axes = (self.plain.size, self.shape.size, self.steps, self.kept, before)
         return Grid(self.program, "igemm_nvidia_fold", -(-self.pieces // _FOLD_GROUP), _FOLD_GROUP)(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from convfind.kit.blocks import Axes, Grid, round_up
-from convfind.problem import EPILOGUE_TRAITS, FIRST_TRAITS, ConvProblem, Trait
+from convfind.problem import PACKED_TRAITS, ConvProblem
 from convfind.solver import Domain
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Launch, Memory
@@ -18,7 +18,7 @@ from convfind_solvers_igemm.nvidia.tiles import EXTRA_ROWS, MatrixTile
 #: The domain of solvers with kernels in inline PTX, before they are of a direction and layout.
 DOMAIN = Domain(
     dtypes=(DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16),
-    traits=FIRST_TRAITS - {Trait.GAPS} | EPILOGUE_TRAITS,
+    traits=PACKED_TRAITS,
     features=frozenset({"nv-ptx"}),
 )
 #: Values of GATHER in nvidia_gather.h.

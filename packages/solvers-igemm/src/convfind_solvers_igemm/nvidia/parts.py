@@ -5,26 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from convfind.device.target import Target
-from convfind.kit.blocks import Epilogue, Grid, channel_of_place, part_bytes, parts_within, round_up
+from convfind.kit.blocks import (
+    Epilogue,
+    Grid,
+    channel_of_place,
+    part_bytes,
+    parts_of_result,
+    round_up,
+)
+from convfind.kit.described import Limit
 from convfind.problem import ConvProblem
 from convfind.solver import Config
 from convfind.solver.kernel_spec import Program
-from convfind.solver.recipe import (
-    WORKSPACE_ALIGNMENT,
-    BufferArg,
-    Launch,
-    Memory,
-    i64,
-)
+from convfind.solver.recipe import WORKSPACE_ALIGNMENT, BufferArg, Launch, Memory, i64
 from convfind.solver.search_space import Parameter
 from convfind_solvers_igemm.gpu.geometry import GpuGeometry
-from convfind_solvers_igemm.nvidia.form import (
-    FLAT,
-    FLAT_PIECES,
-    ROW_BYTES,
-    MatrixProduct,
-    gather,
-)
+from convfind_solvers_igemm.nvidia.form import FLAT, FLAT_PIECES, ROW_BYTES, MatrixProduct, gather
 from convfind_solvers_igemm.nvidia.tiles import MatrixTile
 
 #: Where so many of these tiles are there for each unit, sums are left whole: no workspace.
@@ -76,9 +72,7 @@ def parts_parameter(parts: Iterable[int], most: int) -> tuple[Parameter, ...]:
     return (Parameter("parts", tuple(sorted(found)), meaning, formerly=1),)
 
 
-def parts_of(
-    problem: ConvProblem, config: Config, limit: int | None, before: int, packed: int
-) -> int:
+def parts_of(problem: ConvProblem, config: Config, limit: Limit, before: int, packed: int) -> int:
     """Return the parts of a config, or as many as fit a workspace limit.
 
     ``before`` and ``packed``: bytes of the workspace in front of the parts and behind them.
@@ -87,7 +81,7 @@ def parts_of(
     if parts == 1 or limit is None:
         return parts
     room = (limit - packed) // WORKSPACE_ALIGNMENT * WORKSPACE_ALIGNMENT - before
-    return parts_within(room, parts, part_bytes(problem))
+    return parts_of_result(problem, parts, room)
 
 
 def moved_bytes(problem: ConvProblem, parts: int) -> int:

@@ -6,6 +6,7 @@ from convfind.device.target import Target
 from convfind.kit.blocks import (
     Epilogue,
     Grid,
+    Limit,
     ProductTile,
     memory_seconds,
     parts_in_rounds,
@@ -110,9 +111,7 @@ class MatrixWeightsSolver(SizedVariant):
         seconds = _best(self._folding(problem), target)[2]
         return product_index(problem, target, seconds, _BANDWIDTH_SHARE)
 
-    def recipe(
-        self, problem: ConvProblem, target: Target, config: Config, limit: int | None
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, config: Config, limit: Limit) -> Recipe:
         """One launch; before it one that folds x, behind it one that adds up parts, if needed."""
         folding = self._folding(problem)
         shape, tile = folding.shape, ProductTile.of(config)
@@ -202,7 +201,7 @@ def _best(folding: Folding, target: Target) -> tuple[ProductTile, int, float]:
     return min(choices, key=lambda choice: choice[2])
 
 
-def _parts(folding: Folding, config: Config, limit: int | None) -> int:
+def _parts(folding: Folding, config: Config, limit: Limit) -> int:
     """The parts of a config, or as many as fit the limit."""
     room = None if limit is None else limit - folding.folded_bytes
     return parts_within(room, config.integer("parts"), 4 * folding.part_elements)

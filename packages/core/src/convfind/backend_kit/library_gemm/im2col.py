@@ -9,13 +9,13 @@ from convfind.backend_kit.library_gemm.cost import lowering_seconds, product_sec
 from convfind.backend_kit.library_gemm.products import library_gemms
 from convfind.backend_kit.library_gemm.solver import GemmSolver, sums_apart, weight_steps
 from convfind.device.target import Target
+from convfind.kit.described import Limit
 from convfind.kit.gemm_lowering.columns import col2im, column_sums, im2col
 from convfind.kit.gemm_lowering.plan import Plan, Split, plan
 from convfind.kit.gemm_lowering.product import Chunk, Gemm, Shape, gemm_of
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import Applicability, Rejected
-from convfind.solver.config import Config
 from convfind.solver.recipe import BufferArg, Memory, Recipe, Step
 from convfind.types import DataType, Direction
 
@@ -43,7 +43,7 @@ class Im2colSolver(GemmSolver):
             return Rejected(Reason.FILTER_SIZE, "a 1x1 filter needs no columns")
         return super().applicability(problem, target)
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: Limit = None) -> int:
         """Bytes of the columns and of the sums of a narrow weight gradient."""
         return _plan(problem, limit).workspace
 
@@ -60,15 +60,9 @@ class Im2colSolver(GemmSolver):
         moved = problem.traffic + _COLUMN_PASSES * columns_bytes
         return products + lowering_seconds(moved, len(chunks), target)
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: Limit) -> Recipe:
         """A launch and a product for each chunk, more for groups and for the weight gradient."""
-        cut = _plan(problem, workspace_limit)
+        cut = _plan(problem, limit)
         steps = tuple(self._steps(problem, target, cut))
         return Recipe(self.solver_id, steps, workspace=cut.workspace)
 
@@ -100,6 +94,6 @@ def _shape(problem: ConvProblem) -> Shape:
     return replace(Shape.of(problem), column_bytes=dtype.numpy.itemsize)
 
 
-def _plan(problem: ConvProblem, limit: int | None) -> Plan:
+def _plan(problem: ConvProblem, limit: Limit) -> Plan:
     split = _SumApart() if sums_apart(problem) else Split()
     return plan(_shape(problem), _CHUNK_BYTES, limit, (split,))

@@ -8,10 +8,10 @@ from convfind.backend_kit.library_gemm.cost import product_seconds
 from convfind.backend_kit.library_gemm.products import library_gemms
 from convfind.backend_kit.library_gemm.solver import GemmSolver, sums_apart, weight_steps
 from convfind.device.target import Target
+from convfind.kit.described import Limit
 from convfind.kit.gemm_lowering.product import whole_gemm
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
-from convfind.solver.config import Config
 from convfind.solver.recipe import Recipe, Step
 from convfind.types import DataType, Direction
 
@@ -23,19 +23,13 @@ class PointwiseSolver(GemmSolver):
     fused = (Direction.FORWARD, Direction.BACKWARD_DATA)
     traits = GemmSolver.traits - {Trait.FILTER, Trait.STRIDE, Trait.PADDING}
 
-    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: Limit = None) -> int:
         """Bytes of the sums of a narrow weight gradient; none otherwise."""
         if not sums_apart(problem):
             return 0
         return 4 * math.prod(problem.w_shape)
 
-    def solution(
-        self,
-        problem: ConvProblem,
-        target: Target,
-        config: Config | None = None,
-        workspace_limit: int | None = None,
-    ) -> Recipe:
+    def recipe(self, problem: ConvProblem, target: Target, limit: Limit) -> Recipe:
         """One product, or those of the weight gradient's sum."""
         gemm = whole_gemm(problem)
         if self.direction is Direction.BACKWARD_WEIGHTS:

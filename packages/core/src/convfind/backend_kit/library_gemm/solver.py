@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from convfind.backend_kit.library_gemm.products import summing_gemms
 from convfind.device.target import Target
+from convfind.kit.described import Described
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.gemm_lowering.product import Gemm, size_refusal
 from convfind.kit.sizes import round_up
@@ -17,7 +18,7 @@ from convfind.kit.throughput import peak_seconds
 from convfind.problem import ActivationKind, ConvProblem
 from convfind.problem.traits import EPILOGUE_TRAITS, FIRST_TRAITS, Trait
 from convfind.reasons import Reason
-from convfind.solver import Domain, Solver
+from convfind.solver import Domain
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 from convfind.solver.defines import make_defines
 from convfind.solver.kernel_source import KernelSource
@@ -77,7 +78,7 @@ class Library:
     epilogue: LibraryEpilogue | None = None
 
 
-class GemmSolver(Solver):
+class GemmSolver(Described):
     """A convolution in one direction as matrix products of a library."""
 
     algorithm = Algorithm.GEMM
