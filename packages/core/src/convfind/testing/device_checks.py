@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -18,6 +18,10 @@ from convfind.testing.guarded_run import GuardedMemory, GuardedRunner, Outcome
 from convfind.testing.numbers import Numbers
 from convfind.testing.report import SolverReport
 from convfind.testing.tensors import Bytes
+
+
+#: Solvers are asked the same small problems one after the other; larger tensors are not kept.
+_KEPT, _LARGEST_KEPT = 4096, 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ class DeviceChecks:
             The run on random data; None if it was not correct and further checks are pointless.
         """
         memory = self._runner.memory(problem, solution)
-        numbers = Numbers.random(problem, self._seed)
+        numbers = _numbers(Numbers.random, problem, self._seed)
         result = self._run("random data", lambda: memory.run(numbers.memory), numbers)
         if result is None:
             return None
@@ -57,9 +61,9 @@ class DeviceChecks:
         if solution.packed:
             self._repeat("bound weights", lambda: memory.run_packed(numbers.memory), correct)
         # Leftovers of a run on other data do not matter to the next one.
-        other = Numbers.clipped(problem, self._seed + 1)
+        other = _numbers(Numbers.clipped, problem, self._seed + 1)
         self._run("other data", lambda: memory.run_after(other.memory), other)
-        whole = Numbers.whole(problem, self._seed)
+        whole = _numbers(Numbers.whole, problem, self._seed)
         # Transforms round even if data and results are integers.
         is_whole = problem.activation is None or not problem.activation.roundings
         exact = is_whole and self._solver.error_bound(problem) == 1.0
@@ -172,3 +176,19 @@ class DeviceChecks:
 
     def _fail(self, check: str, problem: ConvProblem, detail: str) -> None:
         self._report.fail(check, problem.key, detail)
+
+
+def _numbers(
+    make: Callable[[ConvProblem, int], Numbers], problem: ConvProblem, seed: int
+) -> Numbers:
+    """Return numbers, with what is right for them, as the solver before had them."""
+    if problem.traffic > _LARGEST_KEPT:
+        return make(problem, seed)
+    return _kept_numbers(make, problem, seed)
+
+
+@lru_cache(_KEPT)
+def _kept_numbers(
+    make: Callable[[ConvProblem, int], Numbers], problem: ConvProblem, seed: int
+) -> Numbers:
+    return make(problem, seed)
