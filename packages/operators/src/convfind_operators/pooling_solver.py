@@ -28,11 +28,9 @@ _BUFFER, _SLACK = 4096, 2 * VECTOR
 _MOST_AT_ONCE = 8
 #: Windows that share their columns' elements, at least.
 _LEAST_WINDOWS = 4
-#: Windows below each other that a work-item of a GPU may have, the loads that it may spell out, and
-#: the work-items that a core needs.
-_STRIPS, _ALIGNED_STRIPS, _MOST_LOADS, _BUSY = (4, 2), (2,), 64, 2048
-#: Results of a work-item of a GPU at a time, whose registers leave room for others.
-_MOST_KEPT = 16
+#: Windows below each other that a work-item of a GPU may have, of one channel or column and of
+#: several; the loads that it may spell out, and the work-items that a core needs.
+_STRIPS, _STRIPS_OF_FOURS, _MOST_LOADS, _BUSY = (8, 4, 2), (2,), 64, 2048
 _LARGEST_AXIS = 2**30
 _MOST_ELEMENTS = 2**31
 
@@ -165,11 +163,13 @@ def _strips(problem: PoolingProblem, target: Target) -> Launch | None:
         return y.elements // rows // four * -(-rows // strip)
 
     is_aligned = four > 1 and not is_last and _is_aligned(problem, four)
+    # Rows that no other window meets are read once by themselves.
+    shares_rows = window.stride[1] < window.reach(1)
     strips = [
         strip
-        for strip in (_ALIGNED_STRIPS if is_aligned else _STRIPS)
-        if strip <= rows
-        and strip * four <= _MOST_KEPT
+        for strip in (_STRIPS_OF_FOURS if four > 1 else _STRIPS)
+        if shares_rows
+        and strip <= rows
         and loads(strip) <= _MOST_LOADS
         and items(strip) >= target.compute_units * _BUSY
     ]
