@@ -173,7 +173,7 @@ def test_a_whole_epilogue_is_applied_once(
     least = min(problem.flops for problem, _ in taken)
     small = [(problem, place) for problem, place in taken if problem.flops <= 4 * least]
     problem, place = small[0]
-    shapes = [(place, (problem,))]
+    forms: tuple[ConvProblem, ...] = (problem,)
     sources = frozenset(
         program.source for program in solver.solution(problem, place.target).programs
     )
@@ -181,7 +181,8 @@ def test_a_whole_epilogue_is_applied_once(
         seen.add(sources)
         result = replace(problem, add=False)  # what is added lies in the result
         last = replace(problem, add_last=True)
-        shapes = [(place, (problem, result, last))]
+        forms = problem, result, last
+    shapes = [(place, forms)]
     if small[-1] != small[0]:
         problem, place = small[-1]
         shapes.append((place, (problem,)))

@@ -19,7 +19,6 @@ from convfind.testing.numbers import Numbers
 from convfind.testing.report import SolverReport
 from convfind.testing.tensors import Bytes
 
-
 #: Solvers are asked the same small problems one after the other; larger tensors are not kept.
 _KEPT, _LARGEST_KEPT = 4096, 2**20
 
