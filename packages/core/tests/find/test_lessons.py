@@ -122,25 +122,38 @@ def test_the_latest_problems_count() -> None:
 
 
 def test_lessons_decide_about_who_ran_several_times_and_lately() -> None:
-    lessons = taught(2, a=1.0, b=2.0)
-    assert well_known(lessons, NEXT) == set()
-    learn(lessons, PROBLEM, forecasts(a=1.0, b=1.0, c=1.0), {"a": 1.0, "b": 2.0, "c": 1.0})
-    assert well_known(lessons, NEXT) == {"a", "b"}
+    lessons, now = taught(2, a=1.0, b=2.0), forecasts(a=1.0, b=1.0, c=1.0)
+    assert well_known(lessons, NEXT, now) == set()
+    learn(lessons, PROBLEM, now, {"a": 1.0, "b": 2.0, "c": 1.0})
+    assert well_known(lessons, NEXT, now) == {"a", "b"}
     for _ in range(4):
-        learn(lessons, PROBLEM, forecasts(a=1.0, b=1.0, c=1.0), {"a": 1.0, "c": 1.0})
-    assert well_known(lessons, NEXT) == {"a", "c"}, "b is given another chance"
-    assert well_known(lessons, NEXT.with_direction("backward-data")) == set()
+        learn(lessons, PROBLEM, now, {"a": 1.0, "c": 1.0})
+    assert well_known(lessons, NEXT, now) == {"a", "c"}, "b is given another chance"
+    assert well_known(lessons, NEXT.with_direction("backward-data"), now) == set()
+
+
+def test_lessons_about_indices_say_nothing_of_records_and_models() -> None:
+    lessons = taught(20, a=1.0, b=2.0)
+    for source in SIBLINGS:
+        before = forecasts(source, 0.05, a=1.0, b=0.9)
+        assert corrected(lessons, NEXT, before) == before
+        assert well_known(lessons, NEXT, before) == set()
+    mixed = forecasts(SIBLINGS[0], 0.05, a=1.0) | forecasts(b=1.0)
+    found = corrected(lessons, NEXT, mixed)
+    assert found["a"] == mixed["a"]
+    assert found["b"].time_ms > 1.2
+    assert well_known(lessons, NEXT, mixed) == {"b"}
 
 
 def test_lessons_of_times_with_packing_say_nothing_of_those_without() -> None:
     lessons, before = taught(9, a=1.0, b=2.0), forecasts(a=1.0, b=1.0)
     assert corrected(lessons, NEXT, before, constant_weights=True) is before
-    assert well_known(lessons, NEXT, constant_weights=True) == set()
+    assert well_known(lessons, NEXT, before, constant_weights=True) == set()
     for _ in range(9):
         learn(lessons, PROBLEM, before, {"a": 2.0, "b": 1.0}, constant_weights=True)
     assert ratio(corrected(lessons, NEXT, before, constant_weights=True)) > 1.5
     assert ratio(corrected(lessons, NEXT, before)) < 0.6
-    assert well_known(lessons, NEXT, constant_weights=True) == {"a", "b"}
+    assert well_known(lessons, NEXT, before, constant_weights=True) == {"a", "b"}
 
 
 def test_finds_with_constant_weights_have_lessons_of_their_own(bench: Any) -> None:

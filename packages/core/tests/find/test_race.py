@@ -322,7 +322,10 @@ def test_sources_of_other_scales_agree_by_what_both_know() -> None:
 
 
 def test_times_that_are_no_times_are_no_forecast() -> None:
-    assert combined([Source("x", 0.1, {"a": 0.0})]) == {}
+    bad = {"a": 0.0, "b": -1.0, "c": math.inf, "d": math.nan}
+    assert combined([Source("x", 0.1, bad)]) == {}
+    index = combined([Source("index", 0.3, {"a": 1.0, "b": 2.0})])
+    assert combined([Source("x", 0.1, bad), Source("index", 0.3, {"a": 1.0, "b": 2.0})]) == index
 
 
 def race(times: dict[str, float], *, ready: bool = False) -> Race:

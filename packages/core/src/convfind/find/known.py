@@ -100,7 +100,7 @@ def known(problem: Problem, session: Session, solvers: Sequence[Solver], policy:
     forecasts = combined(sources)
     lessons, constant = session.lessons, policy.constant_weights
     better = corrected(lessons, problem, forecasts, constant_weights=constant)
-    familiar = well_known(lessons, problem, constant_weights=constant)
+    familiar = well_known(lessons, problem, forecasts, constant_weights=constant)
     return Known(better, _best_plain(plain), failures, forecasts, familiar)
 
 
@@ -120,7 +120,9 @@ def combined(sources: Sequence[Source]) -> dict[str, Forecast]:
     """
     sums: dict[str, _Sum] = {}
     for source in sorted(sources, key=lambda one: one.error):
-        logs = {solver: math.log(time) for solver, time in source.times.items() if time > 0}
+        logs = {
+            solver: math.log(time) for solver, time in source.times.items() if 0 < time < math.inf
+        }
         shift, weight = _shift(logs, sums), source.error**-2
         for solver, log in logs.items():
             before = sums.get(solver) or _Sum(0.0, 0.0, source)

@@ -2,7 +2,8 @@
 
 Models and records of other devices, and indices, err alike from problem to problem: a solver that
 took longer than they said, beside the others, will do so again. A problem's own scale says nothing,
-so each time counts beside those of the other solvers that ran.
+so each time counts beside those of the other solvers that ran. Each source errs in its own way:
+lessons about indices say nothing of records.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def learn(
     if not _are_unsure(forecasts):
         return
     residuals = {
-        solver: math.log(time / forecasts[solver].time_ms)
+        (solver, forecasts[solver].source): math.log(time / forecasts[solver].time_ms)
         for solver, time in times.items()
         if solver in forecasts and time > 0
     }
@@ -76,14 +77,20 @@ def corrected(
     if not rows or not _are_unsure(forecasts):
         return forecasts
     known = _lessons(rows)
-    return {
-        solver: _corrected(forecast, known[solver]) if solver in known else forecast
-        for solver, forecast in forecasts.items()
-    }
+
+    def better(solver: str, forecast: Forecast) -> Forecast:
+        lesson = known.get((solver, forecast.source))
+        return forecast if lesson is None else _corrected(forecast, lesson)
+
+    return {solver: better(solver, forecast) for solver, forecast in forecasts.items()}
 
 
 def well_known(
-    lessons: Lessons, problem: Problem, *, constant_weights: bool = False
+    lessons: Lessons,
+    problem: Problem,
+    forecasts: Mapping[str, Forecast],
+    *,
+    constant_weights: bool = False,
 ) -> frozenset[str]:
     """Return the solvers about which lessons decide: of several problems, and of the latest ones.
 
@@ -91,9 +98,13 @@ def well_known(
     does not resemble.
     """
     rows = lessons.get(_field(problem, constant_weights), ())
-    times = Counter(solver for row in rows for solver in row)
-    latest = {solver for row in rows[-_FRESH:] for solver in row}
-    return frozenset(solver for solver in latest if times[solver] >= _ENOUGH)
+    times = Counter(forecast for row in rows for forecast in row)
+    latest = {forecast for row in rows[-_FRESH:] for forecast in row}
+    return frozenset(
+        solver
+        for solver, forecast in forecasts.items()
+        if (name := (solver, forecast.source)) in latest and times[name] >= _ENOUGH
+    )
 
 
 def _field(problem: Problem, constant_weights: bool) -> Hashable:
@@ -117,8 +128,8 @@ def _corrected(forecast: Forecast, lesson: _Lesson) -> Forecast:
     )
 
 
-def _lessons(rows: tuple[Residuals, ...]) -> dict[str, _Lesson]:
-    """Split residuals into a scale of each problem and a bias of each solver."""
+def _lessons(rows: tuple[Residuals, ...]) -> dict[tuple[str, str], _Lesson]:
+    """Split residuals into a scale of each problem and a bias of each solver by each source."""
     biases = dict.fromkeys((solver for row in rows for solver in row), 0.0)
     for _ in range(_TURNS):
         scales = [_scale(row, biases) for row in rows]
@@ -136,12 +147,14 @@ def _lessons(rows: tuple[Residuals, ...]) -> dict[str, _Lesson]:
     }
 
 
-def _scale(row: Residuals, biases: Mapping[str, float]) -> float:
+def _scale(row: Residuals, biases: Mapping[tuple[str, str], float]) -> float:
     return statistics.fmean(residual - biases[solver] for solver, residual in row.items())
 
 
-def _by_solver(rows: tuple[Residuals, ...], scales: list[float]) -> dict[str, list[float]]:
-    off: dict[str, list[float]] = {}
+def _by_solver(
+    rows: tuple[Residuals, ...], scales: list[float]
+) -> dict[tuple[str, str], list[float]]:
+    off: dict[tuple[str, str], list[float]] = {}
     for row, scale in zip(rows, scales, strict=True):
         for solver, residual in row.items():
             off.setdefault(solver, []).append(residual - scale)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from convfind.runtime.backend import Device
     from convfind.runtime.kernel_cache import KernelCache
 
-#: Logarithms of measured times over forecasts, by solver id, of one problem.
-Residuals: TypeAlias = Mapping[str, float]
+#: Logarithms of measured times over forecasts of one problem, by solver id and who forecast it.
+Residuals: TypeAlias = Mapping[tuple[str, str], float]
 #: Those of the problems of each kind that err alike, the latest last.
 Lessons: TypeAlias = MutableMapping[Hashable, tuple[Residuals, ...]]
 #: Called with stage, number done, total and a label; stages are "compile", "measure", "tune".
