@@ -31,7 +31,14 @@ from convfind.testing import (
     fused,
 )
 from convfind.testing.mock_functions import MOCK_FUNCTIONS, mock_convolution, mock_fused
-from convfind.testing.solvers import MockDynamic, MockFused, MockHungry, MockPacking, MockTunable
+from convfind.testing.solvers import (
+    MockDynamic,
+    MockFused,
+    MockHungry,
+    MockPacking,
+    MockTimed,
+    MockTunable,
+)
 from convfind.testing.tensors import Bytes
 from convfind.types import DataType, Direction
 
@@ -102,8 +109,10 @@ def test_a_changed_input_is_seen() -> None:
         mock_convolution(x, w, y, *rest)
         w[0] += 1
 
-    checks = failed_checks(MockDynamic(), kernel=kernel)
-    assert checks["random data"] == "changed w, which it only reads"
+    for solver in (MockDynamic(), MockTimed("another", 20)):  # which share the numbers
+        checks = failed_checks(solver, kernel=kernel)
+        assert checks["random data"] == "changed w, which it only reads"
+    assert not failed_checks(MockDynamic())
 
 
 def test_a_write_into_gaps_is_seen() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 
 import numpy as np
 
@@ -15,12 +15,14 @@ from convfind.runtime.tensors import tensor_view
 from convfind.solver import Solver
 from convfind.solver.recipe import Recipe
 from convfind.testing.guarded_run import GuardedMemory, GuardedRunner, Outcome
+from convfind.testing.kept_numbers import KeptNumbers
 from convfind.testing.numbers import Numbers
 from convfind.testing.report import SolverReport
 from convfind.testing.tensors import Bytes
 
-#: Solvers are asked the same small problems one after the other; larger tensors are not kept.
-_KEPT, _LARGEST_KEPT = 4096, 2**20
+#: Solvers are asked the same small problems one after the other. What is right for tensors takes
+#: some times as many bytes as they do.
+_NUMBERS = KeptNumbers(limit=2**26, largest=2**20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class DeviceChecks:
             The run on random data; None if it was not correct and further checks are pointless.
         """
         memory = self._runner.memory(problem, solution)
-        numbers = _numbers(Numbers.random, problem, self._seed)
+        numbers = _NUMBERS.get(Numbers.random, problem, self._seed)
         result = self._run("random data", lambda: memory.run(numbers.memory), numbers)
         if result is None:
             return None
@@ -60,9 +62,9 @@ class DeviceChecks:
         if solution.packed:
             self._repeat("bound weights", lambda: memory.run_packed(numbers.memory), correct)
         # Leftovers of a run on other data do not matter to the next one.
-        other = _numbers(Numbers.clipped, problem, self._seed + 1)
+        other = _NUMBERS.get(Numbers.clipped, problem, self._seed + 1)
         self._run("other data", lambda: memory.run_after(other.memory), other)
-        whole = _numbers(Numbers.whole, problem, self._seed)
+        whole = _NUMBERS.get(Numbers.whole, problem, self._seed)
         # Transforms round even if data and results are integers.
         is_whole = problem.activation is None or not problem.activation.roundings
         exact = is_whole and self._solver.error_bound(problem) == 1.0
@@ -175,19 +177,3 @@ class DeviceChecks:
 
     def _fail(self, check: str, problem: ConvProblem, detail: str) -> None:
         self._report.fail(check, problem.key, detail)
-
-
-def _numbers(
-    make: Callable[[ConvProblem, int], Numbers], problem: ConvProblem, seed: int
-) -> Numbers:
-    """Return numbers, with what is right for them, as the solver before had them."""
-    if problem.traffic > _LARGEST_KEPT:
-        return make(problem, seed)
-    return _kept_numbers(make, problem, seed)
-
-
-@lru_cache(_KEPT)
-def _kept_numbers(
-    make: Callable[[ConvProblem, int], Numbers], problem: ConvProblem, seed: int
-) -> Numbers:
-    return make(problem, seed)
