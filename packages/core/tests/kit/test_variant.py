@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from convfind.device.target import Target
-from convfind.kit.variant import TO_TENSORS, PlainVariant, TunableVariant, variants
+from convfind.kit.variant import TO_TENSORS, PlainVariant, TunableVariant, Variant, variants
 from convfind.problem import ConvProblem
 from convfind.solver.applicability import APPLICABLE, Applicability
 from convfind.solver.config import Config
@@ -103,3 +103,47 @@ def test_variants_are_those_of_each_direction_and_layout() -> None:
     assert [solver.solver_id for solver in gradients] == [
         *("test-open-nchw-bwd-weights", "test-open-nhwc-bwd-weights")
     ]
+
+
+class Family(Variant):
+    """One that writes its recipes itself."""
+
+    prefix = "test-family"
+    algorithm = Algorithm.DIRECT
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        return APPLICABLE
+
+    def solution(
+        self,
+        problem: ConvProblem,
+        target: Target,
+        config: Config | None = None,
+        workspace_limit: int | None = None,
+    ) -> Recipe:
+        return Recipe(self.solver_id, (), workspace=min(640, workspace_limit or 640))
+
+
+class Counted(Family):
+    """One that counts its workspace itself."""
+
+    def workspace_size(self, problem: ConvProblem, target: Target, limit: int | None = None) -> int:
+        return 77
+
+
+class Both(PlainVariant, Counted):
+    """One that leaves its recipes to the kit, and its workspace to its family."""
+
+    def recipe(self, problem: ConvProblem, target: Target, limit: int | None) -> Recipe:
+        return Recipe(self.solver_id, (), workspace=128)
+
+
+def test_the_workspace_of_every_variant_is_its_recipes_unless_a_class_says_otherwise() -> None:
+    family, counted, both = (
+        kind(Direction.FORWARD, channels_last=False) for kind in (Family, Counted, Both)
+    )
+    assert family.workspace_size(PROBLEM, MOCK_TARGET) == 640
+    assert family.workspace_size(PROBLEM, MOCK_TARGET, 256) == 256
+    assert counted.workspace_size(PROBLEM, MOCK_TARGET) == 77
+    assert both.workspace_size(PROBLEM, MOCK_TARGET) == 77
+    assert both.solution(PROBLEM, MOCK_TARGET).workspace == 128

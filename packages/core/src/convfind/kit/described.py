@@ -1,4 +1,4 @@
-"""`Described`, `DescribedTunable`: solvers with one method that describes a recipe."""
+"""`Described`, `DescribedTunable`: solvers with one method that describes a recipe, `Measured`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from convfind.solver.recipe import Recipe
 Limit = int | None
 
 
-class _Measured(Solver):
+class Measured(Solver):
     """A solver whose recipes say how much workspace they take."""
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: Limit = None) -> int:
@@ -22,7 +22,7 @@ class _Measured(Solver):
         return self.solution(problem, target, workspace_limit=limit).total_workspace
 
 
-class Described(_Measured):
+class Described(Measured):
     """One without tuning parameters."""
 
     def solution(
@@ -40,7 +40,7 @@ class Described(_Measured):
         """Describe how to compute the problem with at most so many bytes of workspace."""
 
 
-class DescribedTunable(_Measured, TunableSolver):
+class DescribedTunable(Measured, TunableSolver):
     """One with tuning parameters."""
 
     def solution(

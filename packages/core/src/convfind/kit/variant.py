@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from convfind.kit.described import Described, DescribedTunable
+from convfind.kit.described import Described, DescribedTunable, Measured
 from convfind.solver.contract import Solver
 from convfind.solver.domain import Domain
 from convfind.types import Direction
@@ -16,7 +16,7 @@ TO_TENSORS: Final = (Direction.FORWARD, Direction.BACKWARD_DATA)
 LAYOUTS: Final = (False, True)
 
 
-class Variant(Solver):
+class Variant(Measured):
     """A convolution in one direction and one family of layouts.
 
     A class states its domain without the two, and either of them that all its solvers have in
