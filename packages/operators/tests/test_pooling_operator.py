@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,18 @@ def test_pooling_of_every_type_is_right(
 ) -> None:
     how: dict[str, Any] = {**WINDOWS["resnet"], "dtype": dtype, "channels_last": channels_last}
     check(PoolingProblem(x=(1, 17, 9, 33), function=function, **how))
+
+
+@layouts
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32"])
+def test_means_of_whole_numbers_are_right(check: Check, dtype: str, channels_last: bool) -> None:
+    how: dict[str, Any] = {**WINDOWS["same"], "dtype": dtype}
+    problem = PoolingProblem(x=(1, 8, 9, 16), function=PoolingFunction.AVERAGE, **how)
+    data = np.full(problem.x, 100, dtype)
+    assert (problem.reference({"x": data})["y"] == 100).all(), "sums are beyond a byte"
+    layout = replace(problem, channels_last=channels_last)
+    check(layout, inputs={"x": data})
+    check(layout)
 
 
 @functions

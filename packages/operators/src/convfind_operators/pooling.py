@@ -117,6 +117,8 @@ class PoolingProblem(Operator):
         """Compare or add the taps of the window, one after the other."""
         x = inputs["x"]
         if self.function is PoolingFunction.AVERAGE:
+            if not self.dtype.is_float:  # a sum of bytes is no byte
+                x = x.astype(self.dtype.arithmetic.numpy)
             return {"y": sum(self.window.met(x, 0)) / self._counts()}
         taps = self.window.met(x, _lowest(x.dtype))
         places = self.window.met(np.arange(x.size).reshape(x.shape), -1)
