@@ -20,8 +20,8 @@ from convfind.testing.numbers import Numbers
 from convfind.testing.report import SolverReport
 from convfind.testing.tensors import Bytes
 
-#: Solvers are asked the same small problems one after the other. What is right for tensors takes
-#: some times as many bytes as they do.
+#: Solvers are asked the same small problems one after the other; right results take some times as
+#: many bytes as the tensors.
 _NUMBERS = KeptNumbers(limit=2**26, largest=2**20)
 
 
