@@ -65,6 +65,7 @@ def test_who_cannot_win_is_neither_compiled_nor_measured(bench: Any, problem: Co
     assert detail.endswith("by index, best 0.05 ms")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", [sys.float_info.min, sys.float_info.max])
 def test_an_index_may_be_any_number(bench: Any, index: float) -> None:
     problem = ConvProblem.forward((16, 64, 56, 56), (64, 64, 3, 3))
