@@ -89,6 +89,7 @@ def in_its_tier(example: str) -> Any:
     return pytest.param(example, marks=[pytest.mark.slow] if is_slow else [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "example", [in_its_tier(one) for some in EXAMPLES.values() for one in some]
 )

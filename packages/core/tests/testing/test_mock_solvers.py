@@ -19,6 +19,7 @@ SHAPES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "solver",
     [s for s in mock_solvers() if not isinstance(s, (MockWrong, MockBroken))],
