@@ -8,7 +8,7 @@ from math import prod
 
 from convfind.device.target import Target
 from convfind.kit.blocks import Epilogue, Grid, TunableVariant, memory_seconds, pieces, round_up
-from convfind.kit.described import Limit
+from convfind.kit.recipe_solver import Limit
 from convfind.problem import ConvProblem
 from convfind.solver import Config
 from convfind.solver.kernel_spec import Program

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from convfind.device.target import DeviceKind, Target
-from convfind.kit.described import Limit
 from convfind.kit.gemm_lowering.columns import col2im, im2col
 from convfind.kit.gemm_lowering.plan import Plan, Split, plan
 from convfind.kit.gemm_lowering.product import Chunk, Gemm, Shape, gemm_of, whole_gemm
+from convfind.kit.recipe_solver import Limit
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import Applicability, Rejected

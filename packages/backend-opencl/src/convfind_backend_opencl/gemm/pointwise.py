@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from convfind.device.target import Target
-from convfind.kit.described import Limit
 from convfind.kit.gemm_lowering.plan import Split
 from convfind.kit.gemm_lowering.product import Shape, whole_gemm
+from convfind.kit.recipe_solver import Limit
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.solver.config import Config

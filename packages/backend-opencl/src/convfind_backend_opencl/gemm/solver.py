@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import ClassVar
 
 from convfind.device.target import DeviceKind, Target
-from convfind.kit.described import DescribedTunable
 from convfind.kit.gemm_lowering.product import size_refusal, whole_gemm
+from convfind.kit.recipe_solver import TunableRecipeSolver
 from convfind.problem import ConvProblem
 from convfind.problem.traits import FIRST_TRAITS, Trait
 from convfind.reasons import Reason
@@ -25,7 +25,7 @@ _PIECE = 256
 _KERNELS = {DeviceKind.CPU: CpuGemm(), DeviceKind.GPU: GpuGemm(), DeviceKind.ACCELERATOR: GpuGemm()}
 
 
-class GemmSolver(DescribedTunable):
+class GemmSolver(TunableRecipeSolver):
     """A float32 convolution in one direction as products of matrices."""
 
     variant: ClassVar[str]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from convfind.kit.described import Described, DescribedTunable, Limit
 from convfind.kit.device_room import copies_past_registers, has_room
 from convfind.kit.epilogue import NO_EPILOGUE, Epilogue, channel_of_place
 from convfind.kit.geometry import Geometry, per_axis
@@ -19,6 +18,7 @@ from convfind.kit.parts import (
     parts_within,
     pieces,
 )
+from convfind.kit.recipe_solver import Limit, RecipeSolver, TunableRecipeSolver
 from convfind.kit.register_limit import ALL_REGISTERS, UNIT_REGISTERS, register_limit
 from convfind.kit.register_tile import (
     BROADCAST,
@@ -53,8 +53,6 @@ __all__ = [
     "UNIT_REGISTERS",
     "Axes",
     "ConfigTile",
-    "Described",
-    "DescribedTunable",
     "Epilogue",
     "Geometry",
     "GpuTile",
@@ -63,8 +61,10 @@ __all__ = [
     "Limit",
     "PlainVariant",
     "ProductTile",
+    "RecipeSolver",
     "RegisterTile",
     "TileRate",
+    "TunableRecipeSolver",
     "TunableVariant",
     "Variant",
     "bytes_of_parts",

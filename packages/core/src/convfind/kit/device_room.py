@@ -1,4 +1,4 @@
-"""A device's work-items and local memory, which many a solver needs some of, and ways to it."""
+"""A device's work-items and local memory: whether a solver has room, and how copies get there."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from convfind.kit.described import Described, DescribedTunable, Measured
+from convfind.kit.recipe_solver import RecipeSolver, SizedByRecipe, TunableRecipeSolver
 from convfind.solver.contract import Solver
 from convfind.solver.domain import Domain
 from convfind.types import Direction
@@ -16,7 +16,7 @@ TO_TENSORS: Final = (Direction.FORWARD, Direction.BACKWARD_DATA)
 LAYOUTS: Final = (False, True)
 
 
-class Variant(Measured):
+class Variant(SizedByRecipe):
     """A convolution in one direction and one family of layouts.
 
     A class states its domain without the two, and either of them that all its solvers have in
@@ -43,11 +43,11 @@ class Variant(Measured):
         self.solver_id = "-".join(filter(None, words))
 
 
-class PlainVariant(Described, Variant):
+class PlainVariant(RecipeSolver, Variant):
     """One without tuning parameters."""
 
 
-class TunableVariant(DescribedTunable, Variant):
+class TunableVariant(TunableRecipeSolver, Variant):
     """One with tuning parameters."""
 
 

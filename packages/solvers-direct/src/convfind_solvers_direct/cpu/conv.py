@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from convfind.device.target import Target
 from convfind.kit.blocks import Epilogue, Grid, cpu_index, even_parts, has_many_registers, round_up
-from convfind.kit.described import Limit
+from convfind.kit.recipe_solver import Limit
 from convfind.problem import ConvProblem
 from convfind.solver import APPLICABLE, Applicability, Reason, Rejected
 from convfind.solver.recipe import Memory, Recipe, i64

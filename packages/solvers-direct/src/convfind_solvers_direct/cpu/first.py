@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from convfind.device.target import Target
 from convfind.kit.blocks import Epilogue, Grid, even_parts, fill, has_many_registers, round_up
-from convfind.kit.described import Limit
+from convfind.kit.recipe_solver import Limit
 from convfind.problem import ConvProblem, Trait
 from convfind.solver import APPLICABLE, Applicability, Reason, Rejected
 from convfind.solver.recipe import Memory, Recipe

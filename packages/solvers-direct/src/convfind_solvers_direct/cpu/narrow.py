@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from convfind.device.target import Target
 from convfind.kit.blocks import Epilogue, Grid, cpu_index, even_parts, fill, has_many_registers
-from convfind.kit.described import Limit
+from convfind.kit.recipe_solver import Limit
 from convfind.problem import ConvProblem, Trait
 from convfind.solver import APPLICABLE, Applicability, Reason, Rejected
 from convfind.solver.recipe import Memory, Recipe

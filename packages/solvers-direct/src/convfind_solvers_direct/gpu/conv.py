@@ -18,7 +18,7 @@ from convfind.kit.blocks import (
     peak_seconds,
     register_limit,
 )
-from convfind.kit.described import Limit
+from convfind.kit.recipe_solver import Limit
 from convfind.problem import PACKED_TRAITS, ConvProblem, Trait
 from convfind.solver import GPUS, Applicability, Config, Domain, Reason, Rejected
 from convfind.solver.defines import DefineValue

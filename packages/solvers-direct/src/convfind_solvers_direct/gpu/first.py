@@ -10,7 +10,7 @@ from itertools import product
 
 from convfind.device.target import Target
 from convfind.kit.blocks import Epilogue, Grid, gpu_index, has_room, memory_seconds, peak_seconds
-from convfind.kit.described import Limit
+from convfind.kit.recipe_solver import Limit
 from convfind.problem import ConvProblem, Trait
 from convfind.solver import APPLICABLE, Applicability, Config, Reason, Rejected
 from convfind.solver.recipe import Memory, Recipe

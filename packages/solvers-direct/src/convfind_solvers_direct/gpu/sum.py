@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from convfind.device.target import Target
 from convfind.kit.blocks import Epilogue, Grid, channel_of_place, even_parts, parts_of_result
-from convfind.kit.described import Limit
+from convfind.kit.recipe_solver import Limit
 from convfind.problem import ConvProblem
 from convfind.solver import Config
 from convfind.solver.recipe import Launch, Memory, i64

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from convfind.device.target import Target
-from convfind.kit.blocks import Described, Grid, Limit
+from convfind.kit.blocks import Grid, Limit, RecipeSolver
 from convfind.kit.epilogue_step import epilogue_step
 from convfind.problem import EPILOGUE_TRAITS, ConvProblem, Trait
 from convfind.solver import Applicability, Reason, Rejected
@@ -22,7 +22,7 @@ _MOST_INT8_PRODUCTS = 2**24 // 2**14
 _MOST_HALF_PRODUCTS = 2**24 // 2**10
 
 
-class CpuWidened(Described):
+class CpuWidened(RecipeSolver):
     """A convolution of float16, bfloat16 or int8 through that of float32."""
 
     algorithm = Algorithm.IMPLICIT_GEMM

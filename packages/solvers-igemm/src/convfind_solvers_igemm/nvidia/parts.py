@@ -13,7 +13,7 @@ from convfind.kit.blocks import (
     parts_of_result,
     round_up,
 )
-from convfind.kit.described import Limit
+from convfind.kit.recipe_solver import Limit
 from convfind.problem import ConvProblem
 from convfind.solver import Config
 from convfind.solver.kernel_spec import Program

@@ -9,10 +9,10 @@ from convfind.backend_kit.library_gemm.cost import lowering_seconds, product_sec
 from convfind.backend_kit.library_gemm.products import library_gemms
 from convfind.backend_kit.library_gemm.solver import GemmSolver, sums_apart, weight_steps
 from convfind.device.target import Target
-from convfind.kit.described import Limit
 from convfind.kit.gemm_lowering.columns import col2im, column_sums, im2col
 from convfind.kit.gemm_lowering.plan import Plan, Split, plan
 from convfind.kit.gemm_lowering.product import Chunk, Gemm, Shape, gemm_of
+from convfind.kit.recipe_solver import Limit
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import Applicability, Rejected

@@ -8,8 +8,8 @@ from convfind.backend_kit.library_gemm.cost import product_seconds
 from convfind.backend_kit.library_gemm.products import library_gemms
 from convfind.backend_kit.library_gemm.solver import GemmSolver, sums_apart, weight_steps
 from convfind.device.target import Target
-from convfind.kit.described import Limit
 from convfind.kit.gemm_lowering.product import whole_gemm
+from convfind.kit.recipe_solver import Limit
 from convfind.problem import ConvProblem
 from convfind.problem.traits import Trait
 from convfind.solver.recipe import Recipe, Step

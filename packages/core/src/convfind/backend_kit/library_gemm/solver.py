@@ -10,9 +10,9 @@ from typing import ClassVar
 
 from convfind.backend_kit.library_gemm.products import summing_gemms
 from convfind.device.target import Target
-from convfind.kit.described import Described
 from convfind.kit.epilogue import Epilogue
 from convfind.kit.gemm_lowering.product import Gemm, size_refusal
+from convfind.kit.recipe_solver import RecipeSolver
 from convfind.kit.sizes import round_up
 from convfind.kit.throughput import peak_seconds
 from convfind.problem import ActivationKind, ConvProblem
@@ -78,7 +78,7 @@ class Library:
     epilogue: LibraryEpilogue | None = None
 
 
-class GemmSolver(Described):
+class GemmSolver(RecipeSolver):
     """A convolution in one direction as matrix products of a library."""
 
     algorithm = Algorithm.GEMM

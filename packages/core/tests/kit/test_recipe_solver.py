@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from convfind.device.target import Target
-from convfind.kit.described import Described, DescribedTunable
+from convfind.kit.recipe_solver import RecipeSolver, TunableRecipeSolver
 from convfind.problem import ConvProblem
 from convfind.solver.applicability import APPLICABLE, Applicability
 from convfind.solver.config import Config
@@ -15,7 +15,7 @@ from convfind.types import Algorithm
 PROBLEM = ConvProblem.forward((1, 4, 8, 8), (4, 4, 3, 3))
 
 
-class Plain(Described):
+class Plain(RecipeSolver):
     """A solver that takes all the memory it may, or 1000 bytes, and packs 24."""
 
     solver_id = "test-plain"
@@ -28,7 +28,7 @@ class Plain(Described):
         return Recipe(self.solver_id, (), workspace=1000 if limit is None else limit, packed=24)
 
 
-class Tuned(DescribedTunable):
+class Tuned(TunableRecipeSolver):
     """A solver with a parameter, which is the bytes of its workspace."""
 
     solver_id = "test-tuned"

@@ -1,4 +1,4 @@
-"""`Described`, `DescribedTunable`: solvers with one method that describes a recipe, `Measured`."""
+"""`RecipeSolver`, `TunableRecipeSolver`: solvers with one method that describes a recipe."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from convfind.solver.recipe import Recipe
 Limit = int | None
 
 
-class Measured(Solver):
+class SizedByRecipe(Solver):
     """A solver whose recipes say how much workspace they take."""
 
     def workspace_size(self, problem: ConvProblem, target: Target, limit: Limit = None) -> int:
@@ -22,7 +22,7 @@ class Measured(Solver):
         return self.solution(problem, target, workspace_limit=limit).total_workspace
 
 
-class Described(Measured):
+class RecipeSolver(SizedByRecipe):
     """One without tuning parameters."""
 
     def solution(
@@ -40,7 +40,7 @@ class Described(Measured):
         """Describe how to compute the problem with at most so many bytes of workspace."""
 
 
-class DescribedTunable(Measured, TunableSolver):
+class TunableRecipeSolver(SizedByRecipe, TunableSolver):
     """One with tuning parameters."""
 
     def solution(
