@@ -22,12 +22,12 @@ from hypothesis import strategies as st
 from convfind.device.target import Target
 from convfind.errors import FindDbError
 from convfind.finddb import FindDb, FindEntry, FindRecord
+from convfind.finddb.pack import read_pack
 from convfind.finddb.packs import installed_packs
 from convfind.problem import ConvProblem
 from convfind.solver.config import Config
 from convfind_finddb_tools.database import Snapshot
 from convfind_finddb_tools.installing import install_pack
-from convfind_finddb_tools.pack import read_pack
 from convfind_finddb_tools.packing import write_pack
 from convfind_finddb_tools.selection import Selection
 from convfind_finddb_tools.signature import generate_key, read_trusted, sign_pack, signature_path

@@ -203,7 +203,7 @@ def prepared(example: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> lis
 
 def digest(folder: Path) -> str:
     """Return the beginning of the hash of the pack that is installed, or would be."""
-    from convfind_finddb_tools.pack import read_pack
+    from convfind.finddb.pack import read_pack
 
     packs = [*installed_packs(folder / "user"), *folder.glob("h200.lmdb")]
     return read_pack(packs[0]).sha256[:12] if packs else ""

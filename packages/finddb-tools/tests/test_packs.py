@@ -21,6 +21,7 @@ from convfind.device.target import Target
 from convfind.errors import FindDbError
 from convfind.finddb import FindDb, FindEntry, FindRecord, QuarantineRecord
 from convfind.finddb.change import Change
+from convfind.finddb.pack import Pack, read_pack
 from convfind.finddb.packs import installed_packs, pack_prefix, packs_folder
 from convfind.finddb.roster import NEWEST, ROSTER, roster_names
 from convfind.finddb.table import FIND
@@ -32,7 +33,6 @@ from convfind.testing import MockBackend
 from convfind_finddb_tools.database import Snapshot
 from convfind_finddb_tools.entry import own_entries
 from convfind_finddb_tools.installing import install_pack
-from convfind_finddb_tools.pack import Pack, read_pack
 from convfind_finddb_tools.packing import write_pack
 from convfind_finddb_tools.selection import Selection
 

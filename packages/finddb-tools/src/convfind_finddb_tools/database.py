@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -26,7 +25,8 @@ from convfind.finddb.environment import (
 from convfind.finddb.file_check import fault, folder_lock
 from convfind.finddb.key import full_key, stored_key, stored_prefix
 from convfind.finddb.network_mounts import network_file_system
-from convfind_finddb_tools.pack import is_pack
+from convfind.finddb.pack import is_pack
+from convfind.finddb.plain_errors import plain_errors
 
 Result = TypeVar("Result")
 
@@ -243,19 +243,3 @@ def _check(file: Path) -> None:
     if why is not None:
         msg = f"{file}: {why}; `convfind db repair` saves what can be read"
         raise FindDbCorruptError(msg)
-
-
-@contextmanager
-def plain_errors(path: Path) -> Iterator[None]:
-    """Turn exceptions of LMDB and the system into errors that name the file."""
-    try:
-        yield
-    except FindDbVersionError as exc:
-        text = str(exc)
-        raise FindDbVersionError(text if str(path) in text else f"{path} {text}") from exc
-    except (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError) as exc:
-        msg = f"{path} is damaged ({exc}); `convfind db repair` saves what can be read"
-        raise FindDbCorruptError(msg) from exc
-    except (lmdb.Error, OSError) as exc:
-        msg = f"{path} cannot be used: {exc}"
-        raise FindDbError(msg) from exc

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import bz2
 import dataclasses
-import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import BinaryIO, cast
 
-from convfind.errors import FindDbError
+from convfind.finddb.replacing import replacing
 from convfind_finddb_tools.database import Snapshot
 from convfind_finddb_tools.export_miopen import export_miopen, the_device
 from convfind_finddb_tools.json_lines import export_json_lines
@@ -37,40 +31,3 @@ def export_to(output: Path, form: str, snapshot: Snapshot, selection: Selection)
     with replacing(output) as file:
         rest = dataclasses.replace(selection, device=None)
         return export_miopen(snapshot, kind, device, file, rest)
-
-
-@contextmanager
-def replacing(path: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
-    """Write a file that takes its place only when it is complete; ``*.bz2`` is compressed.
-
-    A link stays one, to the new file. Pipes and devices, such as /dev/stdout, are written as they
-    are: a file in their place would end them.
-
-    Raises:
-        FindDbError: it cannot be written.
-    """
-    place = Path(os.path.realpath(path))
-    try:
-        if place.exists() and not (place.is_file() or place.is_dir()):
-            written, draft = place.open("wb"), None
-        else:
-            handle, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
-            written, draft = os.fdopen(handle, "wb"), Path(name)
-        try:
-            with written as file, _packed(file, path) as packed:
-                yield packed
-            if draft is not None:
-                draft.chmod(mode)
-                draft.replace(place)
-        finally:
-            if draft is not None:
-                draft.unlink(missing_ok=True)
-    except OSError as exc:
-        msg = f"{path} cannot be written: {exc.strerror or exc}"
-        raise FindDbError(msg) from exc
-
-
-def _packed(file: BinaryIO, path: Path) -> AbstractContextManager[BinaryIO]:
-    if path.suffix == ".bz2":
-        return cast("AbstractContextManager[BinaryIO]", bz2.open(file, "wb"))
-    return nullcontext(file)

@@ -12,10 +12,10 @@ from convfind.device.target import Target
 from convfind.errors import FindDbError
 from convfind.finddb.database_file import make_private_folder
 from convfind.finddb.file_check import lock_file
+from convfind.finddb.pack import SUFFIX, Manifest, Pack, read_pack
 from convfind.finddb.packs import installed_packs, pack_prefix, packs_folder
-from convfind_finddb_tools.pack import SUFFIX, Manifest, Pack, read_pack
+from convfind.finddb.replacing import copy_file
 from convfind_finddb_tools.pack_check import check_pack
-from convfind_finddb_tools.packing import copy_file
 from convfind_finddb_tools.signature import check_signature, signature_path
 
 _SHORT = 12  # digits of the hash in a name

@@ -12,10 +12,10 @@ from lmdb.verify import VerifyError, verify
 from convfind.errors import FindDbCorruptError, FindDbError
 from convfind.finddb.file_check import fault
 from convfind.finddb.key import SCHEMA
+from convfind.finddb.pack import SUFFIX, Pack
 from convfind.finddb.roster import NEWEST, ROSTER, roster_names
 from convfind.finddb.table import FIND
 from convfind_finddb_tools.database import Snapshot
-from convfind_finddb_tools.pack import SUFFIX, Pack
 from convfind_finddb_tools.packing import TABLES
 from convfind_finddb_tools.validity import key_fault, value_fault
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from convfind.device.target import DeviceKind, Target
 from convfind.errors import FindDbError
+from convfind.finddb.pack import Pack
 from convfind.finddb.record import FindRecord
 from convfind.handle import Handle
 from convfind.plugins.registry import Registry
@@ -15,7 +16,6 @@ from convfind_finddb_tools.database import Snapshot
 from convfind_finddb_tools.drift import Drift, measure_again
 from convfind_finddb_tools.entry import own_entries
 from convfind_finddb_tools.looking import open_over
-from convfind_finddb_tools.pack import Pack
 from convfind_finddb_tools.tune.workload import read_workload, workload_path
 
 #: A recorded time may differ from one measured here by this share of the lesser one: clocks and

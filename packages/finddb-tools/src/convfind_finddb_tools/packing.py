@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-import lmdb
-
 from convfind.errors import FindDbError
 from convfind.finddb.change import Change
+from convfind.finddb.environment import Layout, Transaction
 from convfind.finddb.evidence import is_noisy
 from convfind.finddb.key import SCHEMA, stored_key
+from convfind.finddb.pack import VERSION, Manifest, Pack
+from convfind.finddb.pack_writing import write_pack_file
 from convfind.finddb.record import FindEntry
 from convfind.finddb.roster import ROSTER, enrol
 from convfind.finddb.table import CONFIG, FIND, QUARANTINE, Table
-from convfind_finddb_tools.database import Snapshot, plain_errors
+from convfind_finddb_tools.database import Snapshot
 from convfind_finddb_tools.entry import first_keys, split_key
-from convfind_finddb_tools.exporting import replacing
-from convfind_finddb_tools.pack import SUFFIX, VERSION, Manifest, Pack, append_manifest, read_pack
 from convfind_finddb_tools.selection import Selection
 from convfind_finddb_tools.validity import key_fault, value_fault
 
@@ -79,9 +76,6 @@ def write_pack(
         FindDbError: nothing is selected, some records are noisy and that is not allowed, or the
             file cannot be written.
     """
-    if output.suffix != SUFFIX:
-        msg = f"{output}: the name of a pack ends in {SUFFIX}, as those of all databases"
-        raise FindDbError(msg)
     counts: Counter[str] = Counter()
     drivers: set[str] = set()
     packages: set[str] = set()
@@ -106,12 +100,17 @@ def write_pack(
                 noisy.extend(_noisy(key, value))
             yield key, value
 
-    with tempfile.TemporaryDirectory(prefix="convfind-pack-") as folder:
-        draft = Path(folder) / "draft.lmdb"
-        room = 4 * snapshot.path.stat().st_size + _ROOM
-        entries = _chosen(snapshot, FIND, device, selection)
-        names = {name for _, entry in entries if entry for name in entry.considered}
-        _write_pages(draft, counted, tuple(sorted(names)), room)
+    entries = _chosen(snapshot, FIND, device, selection)
+    names = {name for _, entry in entries if entry for name in entry.considered}
+
+    def fill(handles: Mapping[str, Any], transaction: Transaction) -> Manifest:
+        change = Change(handles.get, transaction)
+        enrol(tuple(sorted(names)), change)
+        for table in TABLES:
+            sealed = (
+                (stored_key(key), table.pack(key, value, change)) for key, value in counted(table)
+            )
+            transaction.cursor(handles[table.name]).putmulti(sealed, append=True)
         if not counts["records"]:
             msg = f"{snapshot.path} has no records of {device} that the filters choose"
             raise FindDbError(msg)
@@ -121,7 +120,7 @@ def write_pack(
                 f"such as {noisy[0]}; measure them again on a quiet one, or give --allow-noisy"
             )
             raise FindDbError(msg)
-        manifest = Manifest(
+        return Manifest(
             version=VERSION,
             schema=SCHEMA,
             device=device,
@@ -134,10 +133,10 @@ def write_pack(
             noise=round(noise[0], 4),
             newest=newest[0],
         )
-        with draft.open("r+b") as file:
-            append_manifest(file, manifest)
-        copy_file(draft, output)
-    return PackReport(read_pack(output), counts["damaged"])
+
+    room = 4 * snapshot.path.stat().st_size + _ROOM
+    layout = Layout((*(table.name for table in TABLES), ROSTER), SCHEMA)
+    return PackReport(write_pack_file(output, layout, room, fill), counts["damaged"])
 
 
 def _noisy(key: bytes, entry: FindEntry) -> Iterator[str]:
@@ -146,13 +145,6 @@ def _noisy(key: bytes, entry: FindEntry) -> Iterator[str]:
         if is_noisy(record.time_ms, record.spread_ms):
             share = record.spread_ms / record.time_ms
             yield f"{record.solver} of {split_key(key)[1]} with a spread of {share:.0%}"
-
-
-def copy_file(source: Path, output: Path) -> None:
-    """Copy a file atomically, readable by everybody and writable by nobody."""
-    with replacing(output, mode=0o444) as file, source.open("rb") as read:
-        while chunk := read.read(1 << 20):
-            file.write(chunk)
 
 
 def _chosen(
@@ -167,44 +159,3 @@ def _chosen(
         value = selection.narrowed(table.name, key, value)
         if value is not None:
             yield key, None if value_fault(table.name, value) else value
-
-
-def _write_pages(
-    draft: Path,
-    items: Callable[[Table[Any]], Iterator[tuple[bytes, Any]]],
-    names: tuple[str, ...],
-    room: int,
-) -> None:
-    """Write a database without free space, with one roster of all names that its entries have."""
-    grown = draft.with_name("grown.lmdb")
-    with plain_errors(draft):
-        with (
-            lmdb.open(
-                os.fsencode(grown),
-                subdir=False,
-                map_size=room,
-                max_dbs=len(TABLES) + 2,
-                lock=False,
-                sync=False,
-                lib_version=0,  # the format of LMDB 0.9
-            ) as environment,
-            environment.begin(write=True) as transaction,
-        ):
-            meta = environment.open_db(b"meta", txn=transaction)
-            transaction.put(b"schema", str(SCHEMA).encode(), db=meta)
-            handles = {
-                name: environment.open_db(name.encode(), txn=transaction)
-                for name in (*(table.name for table in TABLES), ROSTER)
-            }
-            change = Change(handles.get, transaction)
-            enrol(names, change)
-            for table in TABLES:
-                sealed = (
-                    (stored_key(key), table.pack(key, value, change)) for key, value in items(table)
-                )
-                transaction.cursor(handles[table.name]).putmulti(sealed, append=True)
-        with (
-            lmdb.open(os.fsencode(grown), subdir=False, readonly=True, lock=False) as environment,
-            draft.open("xb") as file,
-        ):
-            environment.copyfd(file.fileno(), compact=True)

@@ -18,9 +18,9 @@ from typing import Any
 import msgspec
 
 from convfind.errors import FindDbCorruptError, FindDbError
+from convfind.finddb.pack import Pack
+from convfind.finddb.replacing import replacing
 from convfind.install_hint import pip_install
-from convfind_finddb_tools.exporting import replacing
-from convfind_finddb_tools.pack import Pack
 
 SIGNATURE_SUFFIX = ".sig"
 

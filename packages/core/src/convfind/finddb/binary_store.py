@@ -19,9 +19,11 @@ FILE_NAME = "binaries.lmdb"
 
 # A value in "binary" is its place in the order of arrival, then the sealed binary. "order" maps
 # places to the size of the value, then its stored key. "total" is the sum of all sizes in "order".
-_BINARY, _ORDER, _TOTAL = "binary", "order", "total"
-_LAYOUT = Layout(tables=(_BINARY, _ORDER, _TOTAL), schema=1)
+# Packs of kernels have the first of them alone, in which places mean nothing.
+BINARY, _ORDER, _TOTAL = "binary", "order", "total"
+LAYOUT = Layout(tables=(BINARY, _ORDER, _TOTAL), schema=1)
 _PLACE = 8
+UNPLACED = bytes(_PLACE)
 _MEMORY_LIMIT = 256 << 20
 _SOON = 1.0  # seconds
 
@@ -32,45 +34,58 @@ _keeping = fork_safe_lock()  # guards what stores keep in memory
 
 
 class BinaryStore:
-    """Binaries by text key. Beyond the limit the oldest ones are evicted. Nothing here fails."""
+    """Binaries by text key. Beyond the limit the oldest ones are evicted. Nothing here fails.
 
-    def __init__(self, file: DatabaseFile | None, limit: int) -> None:
+    Below them lie packs of kernels, which are only read.
+    """
+
+    def __init__(
+        self, file: DatabaseFile | None, limit: int, packs: Sequence[DatabaseFile] = ()
+    ) -> None:
         self._file = file
+        self._packs = packs
         self._limit = limit
         self._kept: dict[bytes, bytes] = {}  # what is not on disk, or not yet, oldest first
         self._thread = Behind(self._store_behind)
 
     @classmethod
     def open(
-        cls, path: Path | None, *, limit: int = 2 << 30, allow_network: bool = False
+        cls,
+        path: Path | None,
+        packs: Sequence[Path] = (),
+        *,
+        limit: int = 2 << 30,
+        allow_network: bool = False,
     ) -> BinaryStore:
         """Prepare a store; no file is touched before its first use.
 
         Args:
             path: folder of the store (or the file itself, ``*.lmdb``); None keeps it in memory.
-            limit: bytes of all binaries together.
+            packs: packs of kernels, for binaries that the store lacks; earlier ones win.
+            limit: bytes of all binaries together, but for those of packs.
             allow_network: use the file also where it lies on a network file system.
         """
         file = None
         if path is not None:
             file = DatabaseFile(
-                file_in(path, FILE_NAME), _LAYOUT, writable=True, allow_network=allow_network
+                file_in(path, FILE_NAME), LAYOUT, writable=True, allow_network=allow_network
             )
-        return cls(file, limit)
+        return cls(file, limit, [DatabaseFile(one, LAYOUT, writable=False) for one in packs])
 
     def get(self, key: str) -> bytes | None:
         """Return a binary, None where it is missing. A damaged one is removed."""
         full = key.encode()
         kept = self._kept.get(full)
-        if kept is not None or self._file is None:
+        if kept is not None:
             return kept
-        value = self._file.get(_BINARY, stored_key(full))
-        if value is None:
-            return None
-        binary = unseal(full, value[_PLACE:])
-        if binary is None:
-            self._remove_damaged(stored_key(full), value)
-        return binary
+        for file in self._files():
+            value = file.get(BINARY, stored_key(full))
+            binary = None if value is None else binary_of(full, value)
+            if binary is not None:
+                return binary
+            if value is not None and file is self._file:
+                self._remove_damaged(stored_key(full), value)
+        return None
 
     def put(self, key: str, binary: bytes) -> None:
         """Store a binary in place of an older one of that key; one over the limit is not stored."""
@@ -123,16 +138,20 @@ class BinaryStore:
     def health(self) -> Sequence[str]:
         """One line for each reason why the file is not fully used; looks at it first."""
         self._thread.flush()
-        if self._file is None:
-            return []
-        self._file.get(_TOTAL, b"bytes")
-        return list(self._file.degradation.reasons)
+        reasons: list[str] = []
+        for file in self._files():
+            file.get(BINARY, b"-")
+            reasons += file.degradation.reasons
+        return reasons
 
     def close(self) -> None:
         """Let go of the file. A later use opens it again."""
         self._thread.flush()
-        if self._file is not None:
-            self._file.close()
+        for file in self._files():
+            file.close()
+
+    def _files(self) -> Sequence[DatabaseFile]:
+        return self._packs if self._file is None else (self._file, *self._packs)
 
     def __enter__(self) -> Self:
         return self
@@ -148,7 +167,7 @@ class BinaryStore:
     def _insert(
         self, environment: Environment, transaction: Transaction, stored: bytes, sealed: bytes
     ) -> None:
-        binaries, order = environment.table(_BINARY), environment.table(_ORDER)
+        binaries, order = environment.table(BINARY), environment.table(_ORDER)
         totals = environment.table(_TOTAL)
         if (transaction.get(stored, db=binaries) or b"")[_PLACE:] == sealed:
             return
@@ -161,7 +180,7 @@ class BinaryStore:
             total -= self._evict(transaction, environment, cursor.key(), cursor.value())
             cursor.delete()
         values = Change(environment.table, transaction)
-        values.put(_BINARY, stored, place + sealed)
+        values.put(BINARY, stored, place + sealed)
         values.put(_ORDER, place, size.to_bytes(_PLACE, "big") + stored)
         values.put(_TOTAL, b"bytes", total.to_bytes(_PLACE, "big"))
 
@@ -169,7 +188,7 @@ class BinaryStore:
         self, transaction: Transaction, environment: Environment, place: bytes, entry: bytes
     ) -> int:
         """Remove the binary that arrived at a place, unless another has replaced it; its size."""
-        stored, binaries = entry[_PLACE:], environment.table(_BINARY)
+        stored, binaries = entry[_PLACE:], environment.table(BINARY)
         value = transaction.get(stored, db=binaries)
         if value is not None and value[:_PLACE] == place:
             transaction.delete(stored, db=binaries)
@@ -177,12 +196,17 @@ class BinaryStore:
 
     def _remove_damaged(self, stored: bytes, value: bytes) -> None:
         def work(environment: Environment, transaction: Transaction) -> None:
-            binaries = environment.table(_BINARY)
+            binaries = environment.table(BINARY)
             if transaction.get(stored, db=binaries) == value:  # else someone has replaced it
                 transaction.delete(stored, db=binaries)
 
         if self._file is not None:
             self._file.write(work)
+
+
+def binary_of(key: bytes, value: bytes) -> bytes | None:
+    """Return the binary in a value of a file, None where it is damaged or of another key."""
+    return unseal(key, value[_PLACE:])
 
 
 class Gathered:

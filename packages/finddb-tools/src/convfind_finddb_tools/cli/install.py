@@ -9,10 +9,10 @@ import click
 
 import convfind
 from convfind.cli.app import App, Command
+from convfind.finddb.pack import Pack
 from convfind_finddb_tools.cli.options import PATH
 from convfind_finddb_tools.drift import Drift
 from convfind_finddb_tools.installing import install_pack
-from convfind_finddb_tools.pack import Pack
 from convfind_finddb_tools.pack_timing import time_pack
 from convfind_finddb_tools.signature import read_trusted
 

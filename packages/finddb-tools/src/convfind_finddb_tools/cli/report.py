@@ -12,12 +12,12 @@ from convfind.cli.app import App, Command, new_table
 from convfind.cli.layer_result import csv_text
 from convfind.errors import FindDbError
 from convfind.finddb.record import QuarantineRecord
+from convfind.finddb.replacing import replacing
 from convfind.finddb.table import FIND, QUARANTINE
 from convfind.text import format_bytes, format_ms
 from convfind_finddb_tools.cli.options import PATH, chosen_database, takes_selection, watched
 from convfind_finddb_tools.database import FOREIGN, Snapshot
 from convfind_finddb_tools.entry import Entry, split_key
-from convfind_finddb_tools.exporting import replacing
 from convfind_finddb_tools.report.layers import DeviceReport, Failure, device_reports
 from convfind_finddb_tools.report.occurrences import Occurrence, read_occurrences
 from convfind_finddb_tools.report.page import Head, page

@@ -1,10 +1,11 @@
-"""`Pack`: a read-only database for one device, in one file with a manifest and a hash.
+"""`Pack`: records or kernels for one kind of device, in one file with a manifest and a hash.
 
 A pack is a database file as convfind reads it, followed by what it says about itself::
 
     pages of LMDB | manifest (JSON) | its length (4 bytes) | SHA-256 of all before | magic (8 bytes)
 
-LMDB reads the pages and never looks behind them. The hash is checked before anything else is.
+LMDB reads the pages and never looks behind them. The hash is checked before anything else is. A
+pack holds records, which are numbers and names, or kernels, which are code, never both.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from convfind.device.target import Target
 from convfind.errors import FindDbCorruptError, FindDbError, FindDbVersionError
 from convfind.finddb.key import SCHEMA
 
@@ -30,7 +32,8 @@ _TAIL = struct.Struct("<I32s8s")  # length of the manifest, hash, magic
 _LARGEST = 8 << 30
 _LARGEST_MANIFEST = 1 << 20
 _CHUNK = 1 << 20
-_DEVICE = re.compile(r"[^|\x00-\x1f\x7f]+(?:\|[^|\x00-\x1f\x7f]*){3,}\|[0-9]{1,9}")
+_COMPILER = re.compile(r"[^|\x00-\x1f\x7f]+(?:\|[^|\x00-\x1f\x7f]*){3,}")
+_DEVICE = re.compile(_COMPILER.pattern + r"\|[0-9]{1,9}")
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +50,14 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     packages: list[str] = []  # distributions whose solvers were measured
     noise: float = 0.0  # the largest spread of a record over its time
     newest: int = 0  # when its newest record was measured, seconds since 1970
+    kernels: int = 0  # compiled programs
+    compiler: str = ""  # whose they are, as `Target.compiler`
+
+    def serves(self, target: Target) -> bool:
+        """Return whether a device can use what the pack holds."""
+        return target.compiler == self.compiler or (
+            not self.compiler and self.device in target.identities
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +79,19 @@ def is_pack(path: Path) -> bool:
         return False
 
 
+def is_of_kernels(path: Path) -> bool:
+    """Return whether a file, of which nothing is checked yet, is a pack of kernels."""
+    try:
+        with path.open("rb") as file:
+            length, _, magic = _tail(file)
+            if magic != _MAGIC or length > _LARGEST_MANIFEST:
+                return False
+            file.seek(-_TAIL.size - length, os.SEEK_END)
+            return bool(_manifest(path, file.read(length)).compiler)
+    except (OSError, struct.error, FindDbError):
+        return False
+
+
 def read_pack(path: Path) -> Pack:
     """Read what a pack says about itself, and check its hash, version and sizes.
 
@@ -77,6 +101,9 @@ def read_pack(path: Path) -> Pack:
         FindDbCorruptError: the hash is wrong, or the file cut short.
     """
     try:
+        if path.exists() and not path.is_file():  # a pipe would never end
+            msg = f"{path} is no file; `convfind db pack` writes packs"
+            raise FindDbError(msg)
         with path.open("rb") as file:
             return _read(path, file)
     except FileNotFoundError as exc:
@@ -137,6 +164,9 @@ def _manifest(path: Path, text: bytes) -> Manifest:
             raise FindDbVersionError(msg)
     if not _DEVICE.fullmatch(manifest.device):
         msg = f"{path} is for {manifest.device[:80]!r}, which is no identity of a device"
+        raise FindDbCorruptError(msg)
+    if manifest.compiler and not _COMPILER.fullmatch(manifest.compiler):
+        msg = f"{path} is of {manifest.compiler[:80]!r}, which is no identity of a compiler"
         raise FindDbCorruptError(msg)
     return manifest
 

@@ -1,0 +1,45 @@
+"""Packs of kernels: programs compiled for a device, in a file that other machines install."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from convfind.device.target import Target
+from convfind.errors import FindDbError
+from convfind.finddb.binary_store import BINARY, LAYOUT, UNPLACED
+from convfind.finddb.environment import Layout, Transaction
+from convfind.finddb.key import seal, stored_key
+from convfind.finddb.pack import VERSION, Manifest, Pack
+from convfind.finddb.pack_writing import write_pack_file
+
+_ROOM = 64 << 20
+
+
+def write_kernels(output: Path, target: Target, binaries: Iterable[tuple[str, bytes]]) -> Pack:
+    """Write binaries by key, all by the compiler of a device, into a pack.
+
+    Raises:
+        FindDbError: there are none, or the file cannot be written.
+    """
+    in_order = sorted({key.encode(): one for key, one in binaries}.items())
+    if not in_order:
+        msg = f"nothing compiles for {target.identity} that {output} could hold"
+        raise FindDbError(msg)
+
+    def fill(handles: Mapping[str, object], transaction: Transaction) -> Manifest:
+        for key, binary in in_order:
+            value = UNPLACED + seal(key, binary)
+            transaction.put(stored_key(key), value, db=handles[BINARY], append=True)
+        return Manifest(
+            version=VERSION,
+            schema=LAYOUT.schema,
+            device=target.identity,
+            problems=0,
+            records=0,
+            kernels=len(in_order),
+            compiler=target.compiler,
+        )
+
+    room = 2 * sum(len(one) for _, one in in_order) + _ROOM
+    return write_pack_file(output, Layout((BINARY,), LAYOUT.schema), room, fill)
