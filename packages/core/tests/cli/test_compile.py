@@ -17,7 +17,9 @@ from convfind.device.kernel_figures import KernelFigures
 from convfind.device.target import Target
 from convfind.errors import BackendUnavailableError, KernelBuildError
 from convfind.finddb import BinaryStore
+from convfind.finddb.pack import read_pack
 from convfind.kit.composed import Composed
+from convfind.plugins import hookimpl
 from convfind.problem import ConvProblem
 from convfind.problem.common_networks import Use, common_networks
 from convfind.runtime.backend import AheadCompiler
@@ -28,6 +30,7 @@ from convfind.testing.solvers import mock_solvers
 from convfind.types import Direction
 
 SHAPES = ("--x", "1,4,8,8", "--w", "4,4,3,3")
+PROBLEM = ConvProblem.forward(x=(1, 4, 8, 8), w=(4, 4, 3, 3))
 THERE = replace(MOCK_TARGET, arch="mock9", identity="")
 
 
@@ -75,8 +78,7 @@ def test_what_is_compiled_for_a_target_lies_in_the_cache_under_its_key(
     named = {solver for kernel in document["kernels"] for solver in kernel["solvers"]}
     assert named
     store = BinaryStore.open(shell.settings.user_db_path)
-    problem = ConvProblem.forward(x=(1, 4, 8, 8), w=(4, 4, 3, 3))
-    programs = programs_for(shell.registry(), [problem], THERE)
+    programs = programs_for(shell.registry(), [PROBLEM], THERE)
     assert len(programs) == document["programs"]
     for program in programs:
         assert store.get(program.key(THERE.compiler)) is not None
@@ -112,6 +114,52 @@ def test_a_device_that_is_here_compiles_for_itself_and_a_find_compiles_nothing(
     found = shell.json("find", *SHAPES, "--mode", "normal")
     assert found["measured"] > 1
     assert shell.backend.counters.compiles == before + 1
+
+
+def test_kernels_in_a_pack_are_all_that_were_asked_for(
+    shell: Any, elsewhere: Elsewhere, tmp_path: Path
+) -> None:
+    first = shell.json("compile", "--target", "mock9", *SHAPES)
+    output = tmp_path / "kernels.lmdb"
+    words = ("compile", "--target", "mock9", *SHAPES, "--output", output)
+    made = shell.json(*words)
+    assert (made["programs"], made["known"]) == (0, first["programs"])
+    assert made["pack"]["kernels"] == first["programs"]
+    assert made["pack"]["sha256"] == read_pack(output).sha256
+    assert first["pack"] is None
+    text = shell(*words).stdout
+    assert made["pack"]["sha256"] in text
+    assert THERE.compiler in text
+    with BinaryStore.open(None, [output]) as store:
+        for program in programs_for(shell.registry(), [PROBLEM], THERE):
+            assert store.get(program.key(THERE.compiler)) is not None
+
+
+def test_a_pack_of_another_name_is_refused_before_anything_is_compiled(
+    shell: Any, elsewhere: Elsewhere, tmp_path: Path
+) -> None:
+    words = ("compile", "--target", "mock9", *SHAPES, "--output", tmp_path / "kernels.bin")
+    assert "ends in .lmdb" in shell(*words, code=1).stderr
+    assert not shell.settings.user_db_path.exists()
+
+
+def test_kernels_that_a_package_ships_are_not_compiled(shell: Any, tmp_path: Path) -> None:
+    output = tmp_path / "kernels.lmdb"
+    shell("compile", *SHAPES, "--output", output, code=1)  # one of the mock solvers never builds
+    shell.settings = replace(shell.settings, user_db_path=tmp_path / "another")
+
+    class Shipping:
+        @hookimpl
+        def convfind_system_databases(self) -> list[Path]:
+            return [output]
+
+    before = shell.backend.counters.compiles
+    found = shell.json("find", *SHAPES, "--mode", "normal", extra=(Shipping(),))
+    assert found["measured"] > 1
+    assert shell.backend.counters.compiles == before + 1
+    facts = shell.json("doctor", extra=(Shipping(),))
+    assert str(output) in facts["database"]["system"]
+    assert facts["database"]["problems"] == []
 
 
 @pytest.mark.slow

@@ -23,6 +23,7 @@ from convfind.finddb.environment import (
     release,
 )
 from convfind.finddb.file_check import fault, folder_lock
+from convfind.finddb.kernel_pack import KERNEL
 from convfind.finddb.key import full_key, stored_key, stored_prefix
 from convfind.finddb.network_mounts import network_file_system
 from convfind.finddb.pack import is_pack
@@ -34,6 +35,7 @@ Result = TypeVar("Result")
 FOREIGN, FOREIGN_CONFIG = "foreign", "foreign-config"
 LAYOUT = Layout(tables=(*CORE_LAYOUT.tables, FOREIGN, FOREIGN_CONFIG), schema=CORE_LAYOUT.schema)
 
+_READ = (*LAYOUT.tables, KERNEL)
 _META, _SCHEMA = b"meta", b"schema"
 _MAP_SIZE = 256 << 20
 
@@ -139,7 +141,7 @@ class Snapshot:
 
     def _open_tables(self) -> dict[str, lmdb._Database]:
         tables: dict[str, lmdb._Database] = {}
-        for name in LAYOUT.tables:
+        for name in _READ:
             try:
                 tables[name] = self._lmdb.open_db(name.encode(), create=False)
             except lmdb.NotFoundError:
@@ -228,7 +230,7 @@ class Writer:
 
 def _open_for_reading(path: Path) -> lmdb.Environment:
     """Open with a slot in the reader table, or without one if the folder is read-only."""
-    tables = len(LAYOUT.tables) + 1
+    tables = len(_READ) + 1
     if is_pack(path):  # nobody writes to one, and no lock file is to be left beside it
         return open_growing(path, readonly=True, max_dbs=tables, lock=False)
     try:

@@ -19,6 +19,7 @@ from convfind_finddb_tools.pack_check import check_pack
 from convfind_finddb_tools.signature import check_signature, signature_path
 
 _SHORT = 12  # digits of the hash in a name
+_DIGITS = 64
 _HASH = re.compile(r"[0-9a-fA-F]{8,64}")  # an empty one, of a variable not set, demands nothing
 
 
@@ -58,27 +59,37 @@ def install_pack(
         Where it is installed, and whether it was not yet.
 
     Raises:
-        FindDbError: it is no pack, damaged, for another device, has another hash, or no trusted
-            signature.
+        FindDbError: it is no pack, damaged, for another device or compiler, has another hash, or
+            no trusted signature; or nobody vouches for its kernels.
     """
     pack = read_pack(file)
-    identity = pack.manifest.device
+    manifest = pack.manifest
     if sha256 is not None and not _HASH.fullmatch(sha256):
         msg = f"{sha256!r} is no SHA-256; give 8 hexadecimal digits of it at least, 64 at most"
         raise FindDbError(msg)
     if sha256 is not None and not pack.sha256.startswith(sha256.lower()):
         msg = f"{file} has SHA-256 {pack.sha256}, not {sha256}"
         raise FindDbError(msg)
+    if manifest.compiler and trusted is None and len(sha256 or "") < _DIGITS:
+        msg = (
+            f"{file} holds kernels, which are code: say whose with --trust KEYS, or which with "
+            f"--sha256 and all {_DIGITS} digits from whoever made it; its own are {pack.sha256}"
+        )
+        raise FindDbError(msg)
     if trusted is not None:
         check_signature(pack, trusted)
-    if not any_device and not any(identity in one.identities for one in devices.values()):
-        here = "; ".join(dict.fromkeys(one.identity for one in devices.values())) or "none"
-        msg = f"{file} is for {identity}, here is {here}; --any-device installs it for later"
+    if not any_device and not any(map(manifest.serves, devices.values())):
+        found = (one.compiler if manifest.compiler else one.identity for one in devices.values())
+        msg = (
+            f"{file} is for {manifest.compiler or manifest.device}, here is "
+            f"{'; '.join(dict.fromkeys(found)) or 'none'}; --any-device installs it for later"
+        )
         raise FindDbError(msg)
     check_pack(pack)
     check(pack)
     folder = packs_folder(user_path)
-    place = folder / f"{pack_prefix(identity)}{pack.sha256[:_SHORT]}{SUFFIX}"
+    prefix = pack_prefix(manifest.compiler or manifest.device)
+    place = folder / f"{prefix}{pack.sha256[:_SHORT]}{SUFFIX}"
     if place.exists() and _same(place, pack):
         return place, False
     try:
@@ -107,9 +118,7 @@ def list_packs(files: Iterable[Path], devices: Mapping[str, Target]) -> list[Ins
         except FindDbError as exc:
             found.append(InstalledPack(file, None, fault=str(exc)))
             continue
-        names = tuple(
-            name for name, target in devices.items() if pack.manifest.device in target.identities
-        )
+        names = tuple(name for name, target in devices.items() if pack.manifest.serves(target))
         found.append(InstalledPack(file, pack.manifest, pack.sha256, names))
     return found
 

@@ -11,7 +11,8 @@ from lmdb.verify import VerifyError, verify
 
 from convfind.errors import FindDbCorruptError, FindDbError
 from convfind.finddb.file_check import fault
-from convfind.finddb.key import SCHEMA
+from convfind.finddb.kernel_pack import KERNEL
+from convfind.finddb.key import SCHEMA, unseal
 from convfind.finddb.pack import SUFFIX, Pack
 from convfind.finddb.roster import NEWEST, ROSTER, roster_names
 from convfind.finddb.table import FIND
@@ -56,6 +57,10 @@ def _content_fault(pack: Pack, snapshot: Snapshot) -> str | None:
     for key, sealed in snapshot.items(ROSTER):
         if key != NEWEST and not roster_names(key, sealed):
             return f"its roster {key.hex()} is damaged"
+    for key, sealed in snapshot.items(KERNEL):
+        if unseal(key, sealed) is None:
+            return f"the kernel {key.decode(errors='replace')[:120]!r} is damaged"
+        counts["kernels"] += 1
     for table in TABLES:
         for key, sealed in snapshot.items(table.name):
             value = table.unpack(key, sealed, snapshot.get)
@@ -73,4 +78,8 @@ def _content_fault(pack: Pack, snapshot: Snapshot) -> str | None:
     found = (*(counts[table.name] for table in TABLES), counts["records"])
     if said != found:
         return f"its manifest counts {said} problems, configs, quarantines, records; it has {found}"
+    if manifest.kernels != counts["kernels"] or bool(manifest.compiler) != bool(manifest.kernels):
+        return f"its manifest counts {manifest.kernels} kernels; it has {counts['kernels']}"
+    if manifest.kernels and any(found):
+        return "it holds kernels and records; a pack holds one or the other"
     return None

@@ -46,6 +46,8 @@ def time_pack(
     Raises:
         FindDbError: the device is not here, or a record contradicts what was measured.
     """
+    if pack.manifest.compiler:
+        raise FindDbError(f"{pack.path} has no records to measure; leave out --verify")
     identity = pack.manifest.device
     device = next((name for name, one in devices.items() if identity in one.identities), None)
     if device is None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
@@ -26,6 +27,9 @@ from convfind.device.target import Target
 from convfind.errors import BackendUnavailableError, KernelBuildError, SettingsError
 from convfind.find.ahead import programs_of_networks
 from convfind.finddb import BinaryStore, Gathered
+from convfind.finddb.kernel_pack import write_kernels
+from convfind.finddb.pack import Pack, check_name
+from convfind.handle.opening import open_binaries
 from convfind.heuristics.installed import installed_models
 from convfind.plugins.registry import Registry
 from convfind.policy import Policy
@@ -35,6 +39,7 @@ from convfind.runtime.backend import AheadCompiler
 from convfind.runtime.session import Session
 from convfind.solver import asking
 from convfind.solver.kernel_spec import Program
+from convfind.text import format_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,9 @@ EfficientNet-B0 at several batch sizes, in training, and fused with bias and ReL
 
 The binaries go to the cache of this user. With --target they are for a device that need not be
 here: a machine with the same compiler and that very device takes them from the cache. The table has
-the registers of each kernel and the bytes that it spills, where the compiler tells.
+the registers of each kernel and the bytes that it spills, where the compiler tells. With --output
+all of them, also those that the cache had, are written into a pack as well, a file that
+`convfind db install` installs on other machines with the same compiler.
 
 \b
 Examples:
@@ -69,6 +76,7 @@ Examples:
   convfind compile --target sm_90 --layers layers.txt -n 64
   convfind compile --target gfx90a:sramecc+:xnack- --x 1,64,14,14 --w 64,64,3,3
   convfind compile --device opencl:cpu --x 1,64,14,14 --w 64,64,3,3
+  convfind compile --device opencl:cpu --layers layers.txt -n 4 --output kernels.lmdb
 """,
 )
 @takes_problems_or_wish
@@ -76,6 +84,12 @@ Examples:
 @device_option
 @click.option("--target", metavar="ARCH", help="As the device names itself: sm_90, gfx942.")
 @click.option("--compute-units", type=click.IntRange(1), help="Of the target, if not the usual.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="*.lmdb; a pack of these kernels, too.",
+)
 @click.pass_obj
 def compile_ahead(
     app: App,
@@ -83,40 +97,59 @@ def compile_ahead(
     device: str | None,
     target: str | None,
     compute_units: int | None,
+    output: Path | None,
 ) -> None:
     """Fill the cache of binaries."""
+    if output is not None:
+        check_name(output)
     if target is not None and device is not None:
         raise click.UsageError("--target is for a device that is not here: leave out --device")
     if target is not None:
-        done = _compiled(app, problems, compiler_for(app.registry, target, compute_units))
+        done = _compiled(app, problems, compiler_for(app.registry, target, compute_units), output)
     elif compute_units is not None:
         raise click.UsageError("--compute-units belongs to --target")
     else:
         with convfind.open(device, registry=app.registry, settings=app.settings) as handle:
-            done = _compiled(app, problems, _Here(handle.session))
+            done = _compiled(app, problems, _Here(handle.session), output)
     failed = [one for one in done if one.failure]
     if failed:
         raise click.ClickException(f"{len(failed)} of {len(done)} programs do not build")
 
 
 def _compiled(
-    app: App, problems: tuple[ConvProblem, ...] | Wish, compiler: AheadCompiler
+    app: App,
+    problems: tuple[ConvProblem, ...] | Wish,
+    compiler: AheadCompiler,
+    output: Path | None,
 ) -> Sequence[Compiled]:
-    """Compile the programs of problems; of common networks, those that the cache lacks."""
-    folder = None if app.settings.disable_binary_cache else app.settings.user_db_path
-    store = BinaryStore.open(folder)
-    if not isinstance(problems, Wish):
-        return compiled_for(
-            app, programs_for(app.registry, problems, compiler.target), compiler, store
-        )
-    programs = _of_common_networks(app, problems, compiler.target, store)
-    key = compiler.target.compiler
-    missing = {
-        program: solvers
-        for program, solvers in programs.items()
-        if store.get(program.key(key)) is None
-    }
-    return compiled_for(app, missing, compiler, store, len(programs) - len(missing))
+    """Compile the programs of problems; of common networks, or for a pack, what the cache lacks."""
+    store = open_binaries(app.settings, app.registry, compiler.target)
+    if isinstance(problems, Wish):
+        programs = _of_common_networks(app, problems, compiler.target, store)
+    else:
+        programs = programs_for(app.registry, problems, compiler.target)
+    wanted = programs
+    if output is not None or isinstance(problems, Wish):
+        key = compiler.target.compiler
+        wanted = {
+            program: solvers
+            for program, solvers in programs.items()
+            if store.get(program.key(key)) is None
+        }
+    done = compiled_for(app, wanted, compiler, store)
+    pack = None if output is None else _packed(output, programs, compiler.target, store)
+    known = len(programs) - len(wanted)
+    if app.json:
+        app.emit(_document(compiler.target, done, known, pack))
+    else:
+        _print(app, compiler.target, done, known, pack)
+    return done
+
+
+def _packed(output: Path, programs: Iterable[Program], target: Target, store: BinaryStore) -> Pack:
+    """Write what is compiled of the programs into a pack."""
+    found = ((key, store.get(key)) for key in (one.key(target.compiler) for one in programs))
+    return write_kernels(output, target, ((key, one) for key, one in found if one is not None))
 
 
 def _of_common_networks(
@@ -183,14 +216,8 @@ def compiled_for(
     wanted: Mapping[Program, Sequence[str]],
     compiler: AheadCompiler,
     store: BinaryStore,
-    known: int = 0,
 ) -> Sequence[Compiled]:
-    """Compile programs, store them, print what the compiler told.
-
-    Args:
-        wanted: the solvers of each program.
-        known: how many others need not be compiled.
-    """
+    """Compile and store programs, each with the solvers that launch it."""
     target = compiler.target
 
     def compiled(program: Program) -> tuple[Compiled, bytes | None]:
@@ -215,12 +242,7 @@ def compiled_for(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    in_order = tuple(done[program] for program in wanted)
-    if app.json:
-        app.emit(_document(target, in_order, known))
-    else:
-        _print(app, target, in_order, known)
-    return in_order
+    return tuple(done[program] for program in wanted)
 
 
 def programs_for(
@@ -239,7 +261,9 @@ def programs_for(
     return {program: tuple(solvers) for program, solvers in found.items()}
 
 
-def _document(target: Target, done: Sequence[Compiled], known: int) -> dict[str, Any]:
+def _document(
+    target: Target, done: Sequence[Compiled], known: int, pack: Pack | None
+) -> dict[str, Any]:
     return {
         "target": target.identity,
         "driver": target.driver,
@@ -258,10 +282,19 @@ def _document(target: Target, done: Sequence[Compiled], known: int) -> dict[str,
             for one in done
             for kernel in one.kernels
         ],
+        "pack": pack
+        and {
+            "output": str(pack.path),
+            "bytes": pack.path.stat().st_size,
+            "sha256": pack.sha256,
+            "kernels": pack.manifest.kernels,
+        },
     }
 
 
-def _print(app: App, target: Target, done: Sequence[Compiled], known: int) -> None:
+def _print(
+    app: App, target: Target, done: Sequence[Compiled], known: int, pack: Pack | None
+) -> None:
     built = [one for one in done if not one.failure]
     if any(one.kernels for one in built):
         app.print(_table(built))
@@ -270,6 +303,12 @@ def _print(app: App, target: Target, done: Sequence[Compiled], known: int) -> No
     app.print(
         f"{target.identity}: {len(built)} of {len(done)} programs compiled{others}", *failures
     )
+    if pack is not None:
+        app.print(
+            f"holds    {pack.manifest.kernels:,} programs, by {target.compiler}",
+            f"file     {pack.path}, {format_bytes(pack.path.stat().st_size)}",
+            f"sha256   {pack.sha256}",
+        )
 
 
 def _table(done: Sequence[Compiled]) -> Table:

@@ -16,7 +16,8 @@ from convfind.cli.app import App, Command
 from convfind.cli.devices import install_backend
 from convfind.cli.version import installed_version
 from convfind.errors import SettingsError
-from convfind.finddb import FindDb, FindDbWarning
+from convfind.finddb import BinaryStore, FindDb, FindDbWarning
+from convfind.finddb.pack import is_of_kernels
 from convfind.finddb.packs import installed_packs
 from convfind.plugins.registry import Registry
 from convfind.settings import Settings
@@ -116,8 +117,12 @@ def _database(registry: Registry, settings: Settings, diagnosis: Diagnosis) -> N
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FindDbWarning)  # health says the same
         packs = installed_packs(folder)
-        with FindDb.open(folder, (*packs, *registry.system_databases())) as database:
+        kernels = [pack for pack in packs if is_of_kernels(pack)] + list(registry.kernel_packs())
+        records = [pack for pack in packs if pack not in kernels]
+        with FindDb.open(folder, (*records, *registry.system_databases())) as database:
             health = list(database.health())
+        with BinaryStore.open(None, kernels) as binaries:
+            health += binaries.health()
     if not _is_writable(folder):
         health.append(f"{folder} cannot be written; set CONVFIND_USER_DB_PATH")
     files = sorted(folder.glob("*.lmdb")) if folder.is_dir() else []
@@ -125,7 +130,7 @@ def _database(registry: Registry, settings: Settings, diagnosis: Diagnosis) -> N
         "path": str(folder),
         "files": {file.name: file.stat().st_size for file in files},
         "packs": [str(path) for path in packs],
-        "system": [str(path) for path in registry.system_databases()],
+        "system": [str(path) for path in (*registry.system_databases(), *registry.kernel_packs())],
         "problems": health,
     }
     diagnosis.problems += health

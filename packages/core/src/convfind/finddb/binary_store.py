@@ -13,17 +13,16 @@ from convfind.finddb.change import Change
 from convfind.finddb.database_file import DatabaseFile, file_in
 from convfind.finddb.environment import Environment, Layout, Transaction
 from convfind.finddb.fork_safety import fork_safe_lock
+from convfind.finddb.kernel_pack import KERNEL, KERNELS
 from convfind.finddb.key import seal, stored_key, unseal
 
 FILE_NAME = "binaries.lmdb"
 
 # A value in "binary" is its place in the order of arrival, then the sealed binary. "order" maps
 # places to the size of the value, then its stored key. "total" is the sum of all sizes in "order".
-# Packs of kernels have the first of them alone, in which places mean nothing.
-BINARY, _ORDER, _TOTAL = "binary", "order", "total"
-LAYOUT = Layout(tables=(BINARY, _ORDER, _TOTAL), schema=1)
+_BINARY, _ORDER, _TOTAL = "binary", "order", "total"
+_LAYOUT = Layout(tables=(_BINARY, _ORDER, _TOTAL), schema=1)
 _PLACE = 8
-UNPLACED = bytes(_PLACE)
 _MEMORY_LIMIT = 256 << 20
 _SOON = 1.0  # seconds
 
@@ -68,9 +67,9 @@ class BinaryStore:
         file = None
         if path is not None:
             file = DatabaseFile(
-                file_in(path, FILE_NAME), LAYOUT, writable=True, allow_network=allow_network
+                file_in(path, FILE_NAME), _LAYOUT, writable=True, allow_network=allow_network
             )
-        return cls(file, limit, [DatabaseFile(one, LAYOUT, writable=False) for one in packs])
+        return cls(file, limit, [DatabaseFile(one, KERNELS, writable=False) for one in packs])
 
     def get(self, key: str) -> bytes | None:
         """Return a binary, None where it is missing. A damaged one is removed."""
@@ -78,14 +77,16 @@ class BinaryStore:
         kept = self._kept.get(full)
         if kept is not None:
             return kept
-        for file in self._files():
-            value = file.get(BINARY, stored_key(full))
-            binary = None if value is None else binary_of(full, value)
+        stored = stored_key(full)
+        value = None if self._file is None else self._file.get(_BINARY, stored)
+        if value is not None:
+            binary = unseal(full, value[_PLACE:])
             if binary is not None:
                 return binary
-            if value is not None and file is self._file:
-                self._remove_damaged(stored_key(full), value)
-        return None
+            self._remove_damaged(stored, value)
+        shipped = (pack.get(KERNEL, stored) for pack in self._packs)
+        opened = (unseal(full, sealed) for sealed in shipped if sealed is not None)
+        return next((binary for binary in opened if binary is not None), None)
 
     def put(self, key: str, binary: bytes) -> None:
         """Store a binary in place of an older one of that key; one over the limit is not stored."""
@@ -140,7 +141,7 @@ class BinaryStore:
         self._thread.flush()
         reasons: list[str] = []
         for file in self._files():
-            file.get(BINARY, b"-")
+            file.get(_BINARY, b"-")
             reasons += file.degradation.reasons
         return reasons
 
@@ -167,7 +168,7 @@ class BinaryStore:
     def _insert(
         self, environment: Environment, transaction: Transaction, stored: bytes, sealed: bytes
     ) -> None:
-        binaries, order = environment.table(BINARY), environment.table(_ORDER)
+        binaries, order = environment.table(_BINARY), environment.table(_ORDER)
         totals = environment.table(_TOTAL)
         if (transaction.get(stored, db=binaries) or b"")[_PLACE:] == sealed:
             return
@@ -180,7 +181,7 @@ class BinaryStore:
             total -= self._evict(transaction, environment, cursor.key(), cursor.value())
             cursor.delete()
         values = Change(environment.table, transaction)
-        values.put(BINARY, stored, place + sealed)
+        values.put(_BINARY, stored, place + sealed)
         values.put(_ORDER, place, size.to_bytes(_PLACE, "big") + stored)
         values.put(_TOTAL, b"bytes", total.to_bytes(_PLACE, "big"))
 
@@ -188,7 +189,7 @@ class BinaryStore:
         self, transaction: Transaction, environment: Environment, place: bytes, entry: bytes
     ) -> int:
         """Remove the binary that arrived at a place, unless another has replaced it; its size."""
-        stored, binaries = entry[_PLACE:], environment.table(BINARY)
+        stored, binaries = entry[_PLACE:], environment.table(_BINARY)
         value = transaction.get(stored, db=binaries)
         if value is not None and value[:_PLACE] == place:
             transaction.delete(stored, db=binaries)
@@ -196,17 +197,12 @@ class BinaryStore:
 
     def _remove_damaged(self, stored: bytes, value: bytes) -> None:
         def work(environment: Environment, transaction: Transaction) -> None:
-            binaries = environment.table(BINARY)
+            binaries = environment.table(_BINARY)
             if transaction.get(stored, db=binaries) == value:  # else someone has replaced it
                 transaction.delete(stored, db=binaries)
 
         if self._file is not None:
             self._file.write(work)
-
-
-def binary_of(key: bytes, value: bytes) -> bytes | None:
-    """Return the binary in a value of a file, None where it is damaged or of another key."""
-    return unseal(key, value[_PLACE:])
 
 
 class Gathered:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from convfind.device.target import Target
 from convfind.errors import FindDbError
-from convfind.finddb.binary_store import BINARY, LAYOUT, UNPLACED
 from convfind.finddb.environment import Layout, Transaction
-from convfind.finddb.key import seal, stored_key
+from convfind.finddb.key import SCHEMA, seal, stored_key
 from convfind.finddb.pack import VERSION, Manifest, Pack
 from convfind.finddb.pack_writing import write_pack_file
+
+#: Sealed binaries by key; nothing else is in such a pack.
+KERNEL = "kernel"
+KERNELS = Layout(tables=(KERNEL,), schema=SCHEMA)
 
 _ROOM = 64 << 20
 
@@ -27,13 +31,13 @@ def write_kernels(output: Path, target: Target, binaries: Iterable[tuple[str, by
         msg = f"nothing compiles for {target.identity} that {output} could hold"
         raise FindDbError(msg)
 
-    def fill(handles: Mapping[str, object], transaction: Transaction) -> Manifest:
+    def fill(handles: Mapping[str, Any], transaction: Transaction) -> Manifest:
         for key, binary in in_order:
-            value = UNPLACED + seal(key, binary)
-            transaction.put(stored_key(key), value, db=handles[BINARY], append=True)
+            sealed = seal(key, binary)
+            transaction.put(stored_key(key), sealed, db=handles[KERNEL], append=True)
         return Manifest(
             version=VERSION,
-            schema=LAYOUT.schema,
+            schema=KERNELS.schema,
             device=target.identity,
             problems=0,
             records=0,
@@ -42,4 +46,4 @@ def write_kernels(output: Path, target: Target, binaries: Iterable[tuple[str, by
         )
 
     room = 2 * sum(len(one) for _, one in in_order) + _ROOM
-    return write_pack_file(output, Layout((BINARY,), LAYOUT.schema), room, fill)
+    return write_pack_file(output, KERNELS, room, fill)

@@ -70,6 +70,13 @@ class Pack:
     pages: int  # bytes of the database at the beginning of the file
 
 
+def check_name(output: Path) -> None:
+    """Raise `FindDbError` if a file that is to be a pack is named as something else."""
+    if output.suffix != SUFFIX:
+        msg = f"{output}: the name of a pack ends in {SUFFIX}, as those of all databases"
+        raise FindDbError(msg)
+
+
 def is_pack(path: Path) -> bool:
     """True where a file ends as a pack does, whole or not."""
     try:

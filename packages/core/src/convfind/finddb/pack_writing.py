@@ -9,9 +9,8 @@ from pathlib import Path
 
 import lmdb
 
-from convfind.errors import FindDbError
 from convfind.finddb.environment import Layout, Transaction
-from convfind.finddb.pack import SUFFIX, Manifest, Pack, append_manifest, read_pack
+from convfind.finddb.pack import Manifest, Pack, append_manifest, check_name, read_pack
 from convfind.finddb.plain_errors import plain_errors
 from convfind.finddb.replacing import copy_file
 
@@ -31,9 +30,7 @@ def write_pack_file(output: Path, layout: Layout, room: int, fill: Fill) -> Pack
     Raises:
         FindDbError: the file cannot be written.
     """
-    if output.suffix != SUFFIX:
-        msg = f"{output}: the name of a pack ends in {SUFFIX}, as those of all databases"
-        raise FindDbError(msg)
+    check_name(output)
     with tempfile.TemporaryDirectory(prefix="convfind-pack-") as folder:
         draft, grown = Path(folder) / "draft.lmdb", Path(folder) / "grown.lmdb"
         with plain_errors(draft):

@@ -93,7 +93,7 @@ def _handle(device: Device, registry: Registry, settings: Settings, name: str | 
     if not settings.disable_find_db:
         packs = installed_packs(folder, *device.target.identities)
         database = FindDb.open(folder, (*packs, *registry.system_databases()))
-    store = BinaryStore.open(None if settings.disable_binary_cache else folder)
+    store = open_binaries(settings, registry, device.target)
     place = None if name is None else _place(name, device, registry, settings)
     kernels = KernelCache(
         device, store, settings.compile_parallel_level, _pool(device, place, settings)
@@ -101,6 +101,15 @@ def _handle(device: Device, registry: Registry, settings: Settings, name: str | 
     child = None if place is None else Child(place)
     session = Session(device, registry, database, kernels, installed_models(folder), child)
     return Handle(session, settings)
+
+
+def open_binaries(settings: Settings, registry: Registry, target: Target) -> BinaryStore:
+    """Open the user's binaries, over packs of kernels of a device's compiler."""
+    if settings.disable_binary_cache:
+        return BinaryStore.open(None)
+    folder = settings.user_db_path
+    packs = installed_packs(folder, target.compiler)
+    return BinaryStore.open(folder, (*packs, *registry.kernel_packs()))
 
 
 def _installed() -> Registry:

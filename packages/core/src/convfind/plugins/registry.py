@@ -18,6 +18,7 @@ from convfind.errors import (
     SettingsError,
     SolutionError,
 )
+from convfind.finddb.pack import is_of_kernels
 from convfind.heuristics import Heuristic
 from convfind.kit.completions import Completions, own_id, suffixes_for
 from convfind.plugins.domain_index import DomainIndex
@@ -93,7 +94,9 @@ class Registry:
             tuple[str, str], tuple[tuple[Solver, ...], Mapping[str, Rejected]]
         ] = {}
         self._indices: dict[tuple[str, str, tuple[str, ...]], DomainIndex] = {}
-        self._databases = tuple(_databases(manager))
+        shipped = tuple(_databases(manager))
+        self._kernel_packs = tuple(path for path in shipped if is_of_kernels(path))
+        self._databases = tuple(path for path in shipped if path not in self._kernel_packs)
         self._started = manager.hooks("convfind_find_started")
         self._measured = manager.hooks("convfind_candidate_measured")
         self._finished = manager.hooks("convfind_find_finished")
@@ -280,6 +283,10 @@ class Registry:
     def system_databases(self) -> tuple[Path, ...]:
         """Return the folders of read-only databases that packages ship."""
         return self._databases
+
+    def kernel_packs(self) -> tuple[Path, ...]:
+        """Return the packs of kernels that packages ship."""
+        return self._kernel_packs
 
     def add_commands(self, cli: click.Group) -> None:
         """Let plugins add commands; a command with an existing name is refused."""

@@ -58,7 +58,10 @@ def convfind_register_layer_readers(register: LayerReaderRegistry) -> None:
 
 @hookspec
 def convfind_system_databases() -> Sequence[Path]:  # type: ignore[empty-body]
-    """Return folders of read-only find databases that the package ships, most specific first."""
+    """Return what the package ships: folders of find databases, and packs, of kernels too.
+
+    They are only read; the most specific come first.
+    """
 
 
 @hookspec

@@ -16,6 +16,7 @@ from convfind.cli.problem_options import read_problems
 from convfind.find.decision import Decision, decide
 from convfind.finddb.database import FILE_NAME
 from convfind.finddb.database_file import file_in
+from convfind.finddb.pack import is_of_kernels
 from convfind.finddb.packs import installed_packs, packs_folder
 from convfind.text import format_bytes, format_ms, format_time
 from convfind_finddb_tools.cli.options import PATH
@@ -52,7 +53,8 @@ def explain(
     """
     (asked,) = read_problems(problem, {}, ())
     user = app.settings.user_db_path
-    layers = [*installed_packs(user), *app.registry.system_databases()]
+    packs = [pack for pack in installed_packs(user) if not is_of_kernels(pack)]
+    layers = [*packs, *app.registry.system_databases()]
     top = file_in(user if database is None else database, FILE_NAME)
     if database is not None or top.exists():  # nothing was found yet: no error
         layers.insert(0, database_path(top if database is None else database))

@@ -39,6 +39,7 @@ _COMMANDS = {
     "repair": ("repair", "repair"),
     "serve": ("serve", "serve"),
     "show": ("show", "show"),
+    "sign": ("sign", "sign"),
     "stats": ("stats", "stats"),
     "verify": ("verify", "verify"),
 }

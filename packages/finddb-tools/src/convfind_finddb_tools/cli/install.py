@@ -38,12 +38,16 @@ def install(
     trust: Path | None,
     most: int | None,
 ) -> None:
-    """Install a pack that `convfind db pack` wrote: finds use it as a layer below your database.
+    """Install a pack: finds use its records, or its kernels, as a layer below your own.
 
     Hash, structure and every value are checked first, and the device must be one of this machine;
     otherwise the pack is refused and nothing changes. Your own records win over a pack, a pack over
     shipped databases, and among several packs of a device the one installed last. --trust takes a
     file of public keys, one a line, and wants a signature by one of them.
+
+    `convfind db pack` writes packs of records, `convfind compile --output` packs of kernels.
+    Kernels are code that runs in your programs: they are installed with --trust, or with --sha256
+    and all 64 digits, and used wherever their compiler is that of a device here.
 
     \b
     Examples:
@@ -51,6 +55,7 @@ def install(
       convfind db install h200.lmdb --sha256 5f0c2a9be411
       convfind db install h200.lmdb --any-device
       convfind db install h200.lmdb --trust team.key.pub --verify 10
+      convfind db install kernels.lmdb --trust team.key.pub
     """
     found = convfind.devices(registry=app.registry)
     devices = dict(found.devices)

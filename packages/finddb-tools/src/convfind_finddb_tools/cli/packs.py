@@ -53,22 +53,29 @@ def packs(app: App, files: tuple[Path, ...], uninstall: str | None) -> None:
 
 
 def _print(app: App, listed: list[InstalledPack]) -> None:
-    numbers = ("problems", "records")
+    numbers = ("problems", "records", "kernels")
     table = new_table("pack", "device", "here", *numbers, "newest", "sha256", right=numbers)
     for one in listed:
         if one.manifest is None:
-            table.add_row(one.path.name, "-", "-", "-", "-", "-", "damaged")
+            table.add_row(one.path.name, *"------", "damaged")
             continue
         table.add_row(
             *(one.path.name, one.manifest.device, ", ".join(one.devices) or "no"),
             *(f"{one.manifest.problems:,}", f"{one.manifest.records:,}"),
-            time.strftime("%Y-%m-%d", time.gmtime(one.manifest.newest)),
+            f"{one.manifest.kernels:,}",
+            _day(one.manifest.newest),
             one.sha256[:12],
         )
     app.print(table)
     for one in listed:
         if one.fault:
             app.note(one.fault)
+        elif one.manifest is not None and one.manifest.compiler and not one.devices:
+            app.note(f"{one.path.name} is not used here: {one.manifest.compiler} compiled it")
+
+
+def _day(seconds: int) -> str:
+    return time.strftime("%Y-%m-%d", time.gmtime(seconds)) if seconds else "-"
 
 
 def _pack_json(one: InstalledPack) -> dict[str, Any]:
