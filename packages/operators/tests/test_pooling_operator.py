@@ -135,6 +135,15 @@ def test_whole_numbers_have_a_largest(check: Check) -> None:
         check(PoolingProblem(x=(2, 3, 8, 33), dtype=dtype, **how))
 
 
+@layouts
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "float32"])
+def test_windows_of_padding_alone_have_the_least_number(
+    check: Check, dtype: str, channels_last: bool
+) -> None:
+    how: dict[str, Any] = {"size": (2, 3), "padding": (3, 4), "function": PoolingFunction.MAX}
+    check(PoolingProblem(x=(2, 17, 5, 33), dtype=dtype, channels_last=channels_last, **how))
+
+
 @pytest.mark.parametrize("window", ["resnet", "vgg", "same", "ceil"])
 def test_the_reference_is_pytorch_s(window: str) -> None:
     how = dict(WINDOWS[window])

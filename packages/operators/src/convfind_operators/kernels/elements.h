@@ -63,6 +63,22 @@
 #define LARGEST_OF_INT64 9223372036854775807L
 #define LARGEST_OF_UINT64 (~(CF_ULONG)0)
 
+// The least number that an element holds.
+#define LEAST_ELEMENT(dtype) CF_JOIN(LEAST_ELEMENT_, dtype)
+#define LEAST_ELEMENT_FLOAT64 LEAST_OF_FLOAT64
+#define LEAST_ELEMENT_FLOAT32 LEAST_OF_FLOAT32
+#define LEAST_ELEMENT_FLOAT16 LEAST_OF_FLOAT32
+#define LEAST_ELEMENT_BFLOAT16 LEAST_OF_FLOAT32
+#define LEAST_ELEMENT_INT8 (-128)
+#define LEAST_ELEMENT_INT16 (-32768)
+#define LEAST_ELEMENT_INT32 LEAST_OF_INT32
+#define LEAST_ELEMENT_INT64 LEAST_OF_INT64
+#define LEAST_ELEMENT_UINT8 0
+#define LEAST_ELEMENT_BOOL 0
+#define LEAST_ELEMENT_UINT16 0
+#define LEAST_ELEMENT_UINT32 0
+#define LEAST_ELEMENT_UINT64 0
+
 // Vectors are written out: compilers are not to make others of neighbouring work-items, which would take these apart.
 #if WIDTH == 1
 #define ONE_ITEM

@@ -15,7 +15,7 @@
 #define NOTHING 0
 #define KEPT(kept, next) ((kept) + (next))
 #else
-#define NOTHING LEAST_NUMBER
+#define NOTHING LEAST_ELEMENT(DTYPE)
 #define KEPT(kept, next) (((kept) > (next)) | ((kept) != (kept)) ? (kept) : (next))
 #endif
 
