@@ -123,8 +123,8 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void winograd_gpu_result(
     TRANSFORM(transform_result, sums, SIZE, result, OUTPUTS);
   }
 #if STAGES_RESULTS
+  const int item = (int)CF_LOCAL_ID(0);
   if (!STORES_FOUR(width)) {
-    const int item = (int)CF_LOCAL_ID(0);
     staged_at[item] = to;
     staged_rows[item] = there ? height - row : 0;
     staged_columns[item] = width - column;
@@ -135,7 +135,9 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void winograd_gpu_result(
       CF_UNROLL
       for (int i = 0; i < AREA(OUTPUTS); i += 4) CF_STORE4_LOCAL(staged + item * STAGE_PITCH + i, result + i);
     }
-    CF_BARRIER();
+  }
+  CF_BARRIER();
+  if (!STORES_FOUR(width)) {
     FOR_UNROLLED(q, OUTPUTS) {
       const int own = (item + q * GROUP) / OUTPUTS, j = (item + q * GROUP) % OUTPUTS;
       if (j >= staged_columns[own]) continue;
