@@ -63,6 +63,19 @@ def test_the_error_that_is_left_is_the_one_seen() -> None:
     assert wild["a"].error == before["a"].error, "an error is never larger than without lessons"
 
 
+@pytest.mark.parametrize("false", [1e-300, 1e-6, 1e7, 1e300])
+def test_a_false_time_teaches_nothing_about_the_solvers_beside_it(false: float) -> None:
+    others = {"a": 1.0, "b": 2.0, "c": 1.0}
+    before = forecasts(**dict.fromkeys("abcd", 1.0))
+    lessons = taught(5, **others)
+    learn(lessons, PROBLEM, before | forecasts(d=false), others | {"d": 1.0})
+    learn(lessons, PROBLEM, before, others | {"d": false})
+    found, right = (corrected(one, NEXT, before) for one in (lessons, taught(7, **others)))
+    assert {name: one.time_ms for name, one in found.items()} == pytest.approx(
+        {name: one.time_ms for name, one in right.items()}, rel=0.02
+    )
+
+
 @pytest.mark.parametrize("source", SIBLINGS)
 def test_records_and_models_of_other_devices_are_corrected_like_indices(source: str) -> None:
     lessons: Lessons = {}

@@ -420,3 +420,21 @@ def test_the_second_word_is_that_of_a_solver_that_is_ready(
 
     able, _ = Race(Known(forecasts), margin).contenders([CLOSE, SLOW], {FAST.solver_id: 1.0})
     assert able == [second]
+
+
+@pytest.mark.parametrize("false", [1e-300, 1e-6, 1e7, 1e300])
+def test_a_false_time_is_no_evidence_about_its_solver_and_none_about_the_others(
+    false: float,
+) -> None:
+    index = Source(INDEX, 0.3, {"a": 1.0, "b": 2.0, "c": 3.0, "d": 4.0})
+    times = {"b": 20.0, "c": 30.0, "d": 40.0}
+    found = combined([Source("record", 0.1, {"a": false} | times), index])
+    assert set(found) == {"b", "c", "d"}, "of a nothing is known, so that it runs"
+    assert {name: one.time_ms for name, one in found.items()} == pytest.approx(times)
+    lied = combined(
+        [
+            Source("record", 0.1, {"a": 10.0} | times),
+            index._replace(times={**index.times, "a": false}),
+        ]
+    )
+    assert set(lied) == {"b", "c", "d"}

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from convfind.device.target import DeviceKind, Target
 from convfind.errors import SolverError
 from convfind.find.advice import ask_heuristics
-from convfind.find.lessons import corrected, well_known
+from convfind.find.lessons import corrected, credible, well_known
 from convfind.heuristics.neighbours import other_batches, other_sizes
 from convfind.kit.composed import Composed, without_epilogue
 from convfind.kit.throughput import index_ms
@@ -117,12 +117,13 @@ def combined(sources: Sequence[Source]) -> dict[str, Forecast]:
 
     A source is brought to the scale of the better ones by the solvers that both know. The error is
     that of the best source: what errs together, as models of related devices do, does not err less.
+    Where a time and a solver's own word cannot both be true, nothing is known of that solver.
     """
     sums: dict[str, _Sum] = {}
+    contradicted = _contradicted(sources)
     for source in sorted(sources, key=lambda one: one.error):
-        logs = {
-            solver: math.log(time) for solver, time in source.times.items() if 0 < time < math.inf
-        }
+        known = _logs(source)
+        logs = {solver: log for solver, log in known.items() if solver not in contradicted}
         shift, weight = _shift(logs, sums), source.error**-2
         for solver, log in logs.items():
             before = sums.get(solver) or _Sum(0.0, 0.0, source)
@@ -132,6 +133,20 @@ def combined(sources: Sequence[Source]) -> dict[str, Forecast]:
         solver: Forecast(math.exp(one.mean), one.best.error, one.best.name)
         for solver, one in sums.items()
     }
+
+
+def _contradicted(sources: Sequence[Source]) -> set[str]:
+    """Return the solvers whose indices are far from their times, beside those of the others."""
+    indices = next((_logs(one) for one in sources if one.name == INDEX), {})
+    found: set[str] = set()
+    for logs in map(_logs, sources):
+        off = {solver: log - indices[solver] for solver, log in logs.items() if solver in indices}
+        found |= off.keys() - credible(off).keys()
+    return found
+
+
+def _logs(source: Source) -> dict[str, float]:
+    return {solver: math.log(time) for solver, time in source.times.items() if 0 < time < math.inf}
 
 
 class _Sum(NamedTuple):

@@ -12,12 +12,14 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Hashable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from convfind.find.known import Forecast
     from convfind.problem.contract import Problem
     from convfind.runtime.session import Lessons, Residuals
+
+Name = TypeVar("Name", bound=Hashable)
 
 #: Problems of which a solver's lessons are, and the latest ones, one of which is among them, where
 #: they decide.
@@ -29,6 +31,8 @@ _MOST: Final = 64
 _NO_BIAS, _SAME_ERROR = 1.0, 2.0
 #: No forecast's error is less: how fast a solver is depends on more than itself.
 _LEAST_ERROR = 0.1
+#: Times, in logarithms, that are off by more than this beside the others are no evidence.
+_ABSURD = math.log(100.0)
 #: Turns in which biases and the problems' scales follow from each other.
 _TURNS = 6
 
@@ -60,9 +64,20 @@ def learn(
         for solver, time in times.items()
         if solver in forecasts and time > 0
     }
+    residuals = credible(residuals)
     if len(residuals) > 1:
         field = _field(problem, constant_weights)
         lessons[field] = (*lessons.get(field, ())[1 - _MOST :], residuals)
+
+
+def credible(off: Mapping[Name, float]) -> dict[Name, float]:
+    """Return how far times are off, in logarithms, without those that nothing explains.
+
+    No solver is a hundred times as far off as half of the others: its time is false, by a damaged
+    record or a forged one, and would be taken for what all others are off by.
+    """
+    middle = statistics.median(off.values()) if off else 0.0
+    return {name: one for name, one in off.items() if abs(one - middle) <= _ABSURD}
 
 
 def corrected(
