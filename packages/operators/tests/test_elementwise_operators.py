@@ -78,6 +78,16 @@ def test_functions_of_one_element_are_right(check: Check, function: UnaryFunctio
     check(UnaryProblem(x=(3, 5, 7), function=function))
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_exponentials_are_right_as_far_as_they_are_finite(check: Check, dtype: ElementType) -> None:
+    ends = [-3e38, -1e30, -1e-40, -0.0, 0.0, 1e-40, 88.5, 1e30, 3e38]
+    x = np.concatenate([np.linspace(-88, 89, 5001), ends]).astype(np.float32)
+    if dtype is ElementType.FLOAT16:
+        x = x[np.abs(x) < 100]
+    problem = UnaryProblem(x=x.shape, function=UnaryFunction.SWISH, dtype=dtype)
+    check(problem, inputs={"x": x.astype(dtype.numpy)})
+
+
 def test_functions_of_whole_numbers_are_right(check: Check) -> None:
     check(UnaryProblem(x=(3, 35), function=UnaryFunction.BITWISE_NOT, dtype=ElementType.INT32))
     check(UnaryProblem(x=(3, 35), function=UnaryFunction.SIGN, dtype=ElementType.INT64))

@@ -17,7 +17,7 @@
 #define CF_ONE_OR(type, condition, other) ((condition) ? (type)(other) : (type)(1))
 #define CF_INSIDE(type, low, x, high, slope) \
   ((x) <= (type)(low) ? (type)(0) : (x) >= (type)(high) ? (type)(0) : (type)(slope))
-#define CF_SIGMOID(x) (1 / (1 + CF_MATH(exp)(-(x))))
+#define CF_SIGMOID(x) (1 / (1 + CF_EXP(-(x))))
 
 #define CF_SLOPE_OF_RELU(type) return CF_ONE_OR(type, x <= (type)(0), 0);
 #define CF_SLOPE_OF_CLIP(type) return CF_INSIDE(type, a, x, b, 1);
@@ -41,7 +41,7 @@
 // See CF_BODY_OF_MISH.
 #define CF_SLOPE_OF_MISH(type)                                 \
   const type near = CF_BETWEEN(type, -80, x, 20);              \
-  const type e = CF_MATH(exp)(near);                           \
+  const type e = CF_EXP(near);                                 \
   const type d = e * (e + 2) + 2;                              \
   return e * (e + 2) / d + near * (4 * e / d) * ((e + 1) / d);
 #define CF_SLOPE_OF_ABS(type) return x > (type)(0) ? (type)(1) : x < (type)(0) ? (type)(-1) : x;

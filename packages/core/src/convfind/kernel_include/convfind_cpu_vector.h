@@ -5,7 +5,7 @@
 #include "convfind_cpu_exp.h"
 
 #ifndef CF_EXP
-#define CF_EXP(x) exp_inline(x)
+#define CF_EXP(x) EXP_INLINE(x)
 #endif
 
 #include "convfind_epilogue.h"

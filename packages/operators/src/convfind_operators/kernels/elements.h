@@ -6,11 +6,11 @@
 #define WIDTH 1  // elements at a time: 1; 16 in OpenCL C for CPUs
 #endif
 
-// The exponential where what lies beyond 2^127.5 may be infinite and denormal numbers 0: on CPUs without a call.
+// The exponential where what is below 2^-125.5 may be 0: on CPUs without a call.
 #if WIDTH > 1
 #include "convfind_cpu_exp.h"
 #define EXP(x) CF_JOIN(EXP_OF_, CF_ARITHMETIC)(x)
-#define EXP_OF_FLOAT32(x) exp_inline(x)
+#define EXP_OF_FLOAT32(x) EXP_INLINE(x)
 #define EXP_OF_FLOAT64(x) exp(x)
 #define CF_EXP(x) EXP(x)
 #else
