@@ -12,14 +12,15 @@ import numpy as np
 from convfind_networks.errors import ModelFormatError, UnsupportedError
 from convfind_networks.graph import GraphBuilder, Value
 from convfind_networks.ops import (
+    Activate,
+    Activation,
+    ActivationKind,
     Binary,
     BinaryFunction,
     Cast,
-    MatMul,
     Reduce,
     ReduceFunction,
     Reshape,
-    Softmax,
     Transpose,
     Unary,
     UnaryFunction,
@@ -102,6 +103,10 @@ class Composer:
         """Divide."""
         return self.binary(BinaryFunction.DIV, a, b)
 
+    def magnitude(self, x: Value) -> Value:
+        """Return absolute values."""
+        return self.add(Activate(Activation(ActivationKind.ABS)), x)
+
     def unary(self, function: UnaryFunction, x: Value) -> Value:
         """Apply a function of one element."""
         return self.add(Unary(function), x)
@@ -123,16 +128,6 @@ class Composer:
     def cast(self, x: Value, dtype: np.dtype[Any] | type[np.generic]) -> Value:
         """Convert, unless the type is that already."""
         return x if x.dtype == np.dtype(dtype) else self.add(Cast(np.dtype(dtype)), x)
-
-    def attention(self, q: Value, k: Value, v: Value, mask: Value | None, scale: float) -> Value:
-        """Return ``softmax(scale * q @ k.T + mask) @ v`` over the last two dimensions."""
-        rank = k.type.rank
-        turned = self.transpose(k, *range(rank - 2), rank - 1, rank - 2)
-        scores = self.times(self.add(MatMul(), q, turned), scale)
-        if mask is not None:
-            scores = self.plus(scores, mask)
-        weights = self.add(Softmax(scores.type.rank - 1), scores)
-        return self.add(MatMul(), weights, v)
 
 
 def axis_of(axis: int, rank: int) -> int:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
 
 from convfind_networks.graph import Value
-from convfind_networks.importing import Composer
+from convfind_networks.importing import Composer, NotSupported
 from convfind_networks.ops import (
     Activate,
     Activation,
@@ -20,6 +20,7 @@ from convfind_networks.ops import (
     Expand,
     GatherElements,
     Interpolation,
+    Slice,
     UnaryFunction,
     Where,
 )
@@ -88,6 +89,32 @@ def sampled(add: Composer, x: Value, at: Sequence[Value], how: Sampling) -> Valu
     return result
 
 
+def sampled_in_grid(add: Composer, x: Value, grid: Value, how: Sampling, *, corners: bool) -> Value:
+    """Return the elements of x at the positions of a grid, which has x's last axis first.
+
+    Args:
+        add: adds the operations.
+        x: (N, C, spatial).
+        grid: (N, spatial of the result, axes); positions are between -1 and 1.
+        how: how x is continued; its margin follows from ``corners``.
+        corners: -1 and 1 are the centres of the outermost elements, not their edges.
+    """
+    sizes, out = x.shape[2:], grid.shape[1:-1]
+    if grid.type.rank != x.type.rank or grid.shape[-1] != len(sizes):
+        raise NotSupported(f"positions {grid.type} in {x.type}")
+    flat = grid.shape[0], math.prod(out), len(sizes)
+    places = add.reshape(add.cast(grid, x.dtype), *flat)
+    at = []
+    for axis, size in enumerate(sizes):
+        last = len(sizes) - 1 - axis
+        one = add.add(Slice.of(flat, {2: slice(last, last + 1)}), places)
+        width = size - 1 if corners else size
+        moved = add.times(add.plus(add.reshape(one, *flat[:2]), 1.0), width / 2)
+        at.append(moved if corners else add.minus(moved, 0.5))
+    found = sampled(add, x, at, replace(how, margin=0.0 if corners else 0.5))
+    return add.reshape(found, *x.shape[:2], *out)
+
+
 def taps_of(add: Composer, at: Value, size: int, how: Sampling) -> list[tuple[Value, Value]]:
     """Return the elements along an axis that count at positions, as int64, and how much each does.
 
@@ -101,7 +128,7 @@ def taps_of(add: Composer, at: Value, size: int, how: Sampling) -> list[tuple[Va
     found = []
     for tap in how.taps:
         place = add.plus(low, float(tap)) if tap else low
-        weight = _weight(add, add.add(Activate(_ABS), add.minus(at, place)), how.interpolation)
+        weight = _weight(add, add.magnitude(add.minus(at, place)), how.interpolation)
         if how.border is Border.ZEROS:
             weight = add.times(weight, _is_inside(add, place, size))
         elif how.interpolation is Interpolation.CUBIC:
@@ -120,7 +147,7 @@ def _continued(add: Composer, at: Value, size: int, how: Sampling) -> Value:
     if not width:
         return add.times(at, 0.0)
     turned = add.binary(BinaryFunction.MOD, add.plus(at, how.margin), 2 * width)
-    distance = add.add(Activate(_ABS), add.minus(turned, width))
+    distance = add.magnitude(add.minus(turned, width))
     return add.minus(add.const(width - how.margin, like=at), distance)
 
 
@@ -153,6 +180,3 @@ def _polynomial(add: Composer, t: Value, *coefficients: float) -> Value:
         if at + 1 < len(rest):
             result = add.times(result, t)
     return result
-
-
-_ABS = Activation(ActivationKind.ABS)

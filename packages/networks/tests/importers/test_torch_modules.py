@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -40,6 +41,18 @@ class Function(nn.Module):
 
     def forward(self, x: torch.Tensor) -> Any:
         return self.function(x, **dict(self.parts.items()))
+
+
+def _written(x: torch.Tensor) -> Any:
+    """Return copies of which parts were written in place."""
+    one, two, three = x.clone(), x.clone(), x.clone()
+    one[:, 1] = 0
+    one[:, 2, ::2] = x[:, 0, ::2] * 2
+    two[torch.tensor([1]), torch.tensor([0, 3])] = 5.0
+    two[0].zero_().add_(1)
+    three[x > 0] = -1.0
+    three[:, :, 0].copy_(x[:, :, 1])
+    return one, two, three
 
 
 MODULES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
@@ -100,6 +113,7 @@ MODULES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     "pads": (nn.Sequential(nn.ReflectionPad2d(1), nn.ZeroPad2d((1, 0, 2, 0))), IMAGE),
     "dropout": (nn.Sequential(nn.Dropout(), nn.Dropout2d()), IMAGE),
     "prelu": (nn.PReLU(6), IMAGE),
+    "weight norm": (nn.utils.parametrizations.weight_norm(nn.Conv1d(6, 4, 3), dim=2), (2, 6, 9)),
     "embedding": (
         Function(lambda x, table: table(x.abs().to(torch.int64)), table=nn.Embedding(9, 3)),
         VECTORS,
@@ -130,6 +144,145 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], Any]] = {
     "look-ups": lambda x: (x.index_select(1, torch.tensor([2, 0])), x[:, torch.tensor([1, 1])]),
     "groups": lambda x: torch.unflatten(x, 1, (2, 3)).sum(2),
     "products": lambda x: (x @ x.transpose(2, 3), torch.baddbmm(x[0], x[0], x[0][:, :8], beta=2)),
+    "more functions": lambda x: (
+        torch.log1p(x.abs())
+        + torch.expm1(x / 9)
+        + torch.log2(x.abs() + 1)
+        + torch.tan(x / 9)
+        + torch.trunc(x * 3)
+        + x.square()
+        + F.logsigmoid(x)
+        + F.threshold(x, 0.2, 3.0)
+        + F.hardshrink(x)
+        + F.softshrink(x, 0.3)
+        + torch.atan(x)
+        + torch.multiply(x, 2)
+    ),
+    "functions near 0": lambda x: (torch.log1p(x * 1e-7) * 1e7, torch.expm1(x * 1e-7) * 1e7),
+    "three operands": lambda x: (
+        torch.addcmul(x, x, x, value=0.5) + torch.addcdiv(x, x, x.abs() + 1) + x.lerp(-x, 0.25)
+    ),
+    "rounded quotients": lambda x: (
+        x // 0.3,
+        x % 0.3,
+        torch.fmod(x, 0.3),
+        (x * 9).long() // 4,
+        (x * 9).long() % 4,
+        torch.div((x * 9).long(), 4, rounding_mode="trunc"),
+        torch.div(x, 0.3, rounding_mode="trunc"),
+    ),
+    "whole numbers and reals": lambda x: (
+        ((x * 3).long() > 0.5).int(),
+        ((x * 3).long() <= -0.5).int(),
+        ((x * 3).int() == x).int(),
+        (x * 3).int().clamp(min=-0.5),
+        ((x > 0) < 0.5).int(),
+        (x[0, 0, 0].long() < x).int(),
+    ),
+    "truth values": lambda x: (
+        (~(x > 0)).int(),
+        ((x > 0) & (x < 1)).int(),
+        ((x > 0) | (x < -1)).int(),
+        ((x > 0) ^ (x > 1)).int(),
+        (~(x * 9).int() ^ 5) & 6,
+        (x > 2).any().int(),
+        (x > -2).all(1).int(),
+        torch.isfinite(1 / x.round()).int(),
+        torch.logical_xor(x.round(), x > 0).int(),
+    ),
+    "deviations": lambda x: (
+        x.std(1),
+        *torch.var_mean(x, (2, 3), correction=0),
+        *torch.std_mean(x, 1, keepdim=True),
+        x.norm(p=float("inf"), dim=1),
+        x[:, :2].prod(1),
+        x.cumprod(1),
+    ),
+    "sorted": lambda x: (*x.sort(1), x.argsort(2, descending=True)),
+    "more parts": lambda x: (
+        x.tile(2, 1),
+        x.repeat_interleave(3, 1),
+        x.diff(dim=2),
+        x.diff(n=2, prepend=x[..., :1]),
+        x.unfold(2, 4, 3),
+        x.diagonal(1, 1, 3),
+        *x.tensor_split(4, 1),
+        *x.tensor_split((2, 5), 2),
+        x.movedim((0, 3), (2, 0)),
+        x.swapaxes(1, -1),
+        x.roll(5),
+        x.narrow(2, -3, 2),
+        x[:1].expand_as(x),
+        x.view_as(x[:, None]).reshape_as(x),
+    ),
+    "replaced parts": lambda x: (
+        x.select_scatter(x[:, 0] * 2, 1, 2),
+        x.slice_scatter(x[:, :2], 1, 3, 5),
+        x.slice_scatter(x[:, :3], 1, 0, 6, 2),
+        torch.fill(x, 2.0),
+        x.new_ones(3, 2),
+        x.new_full((2, 4), 7.0),
+        x.new_zeros((5,)),
+        torch.linspace(-1, 2, 5, dtype=torch.float64),
+        torch.eye(3, 4),
+    ),
+    "written parts": lambda x: _written(x),
+    "more look-ups": lambda x: (
+        x[:, torch.tensor([[0], [2]]), torch.tensor([1, 3])],
+        x[..., torch.tensor([0, 1]), torch.tensor([1, 3])],
+        x.take_along_dim(torch.tensor([[[[1]], [[0]]]]), 1),
+        x.scatter(1, torch.tensor([[[[1]], [[3]]]]), 2.0),
+        x.scatter_add(1, torch.tensor([[[[1]], [[1]]]]), x),
+        x.index_add(1, torch.tensor([2, 2]), x[:, :2], alpha=0.5),
+        x.index_fill(1, torch.tensor([2, 0]), 3.0),
+        F.one_hot((x.abs() * 2).long().clamp(max=4), 5),
+    ),
+    "blocks": lambda x: (
+        F.unfold(x, (3, 2), 2, 1, (2, 1)),
+        F.fold(F.unfold(x, (3, 2), padding=1), (9, 8), (3, 2), padding=1),
+    ),
+    "sums of products": lambda x: (
+        torch.einsum("nchw,nkhw->nck", x, x),
+        torch.einsum("nchw,kc->nkhw", x, x[0, :, :6, 0]),
+        torch.einsum("...hw,...vw->...hv", x, x[:1]),
+        torch.einsum("nchw,c->h", x, x[0, :, 0, 0]),
+        torch.outer(x[0, 0, 0], x[1, 0, 0]),
+        torch.mv(x[0, 0], x[0, 1, 0]),
+        torch.addmv(x[0, 0, :, 0], x[0, 0], x[0, 1, 0], beta=2),
+        torch.dot(x[0, 0, 0], x[0, 0, 1]),
+    ),
+    "masked attention": lambda x: (
+        F.scaled_dot_product_attention(x, x, x, x[:, :1, :, :1] > x[:1, :1, :, 0, None].mT),
+        F.scaled_dot_product_attention(
+            x, x, x, x.new_zeros(9, 9).masked_fill(x[0, 0, :, :1] < 0, -math.inf)
+        ),
+        F.scaled_dot_product_attention(x, x[:, :, :7], x[:, :, :7], is_causal=True),
+        F.scaled_dot_product_attention(x, x[:, :2], x[:, 3:5], enable_gqa=True),
+    ),
+    "statistics of the batch": lambda x: F.batch_norm(x, None, None, x[0, :, 0, 0], training=True),
+    "unequal windows": lambda x: (
+        F.adaptive_avg_pool2d(x, (5, 11)),
+        F.adaptive_max_pool2d(x, (9, 3)),
+        F.adaptive_avg_pool1d(x[0], 5),
+    ),
+    "nearest exact": lambda x: (
+        F.interpolate(x, (5, 13), mode="nearest-exact"),
+        F.interpolate(x, scale_factor=2.0, mode="nearest-exact"),
+    ),
+    "antialiased": lambda x: (
+        F.interpolate(x, (4, 3), mode="bilinear", antialias=True),
+        F.interpolate(x, (5, 13), mode="bicubic", antialias=True),
+        F.interpolate(x, scale_factor=0.6, mode="bicubic", antialias=True),
+    ),
+    "sampled": lambda x: tuple(
+        F.grid_sample(x, x[..., :2] * 0.7, mode, border, align_corners=corners)
+        for mode, border, corners in (
+            ("bilinear", "zeros", False),
+            ("bicubic", "border", True),
+            ("nearest", "zeros", True),
+            ("bilinear", "reflection", False),
+        )
+    ),
     "squeeze-excite": lambda x: x * torch.sigmoid(x.mean((2, 3), keepdim=True)),
 }
 

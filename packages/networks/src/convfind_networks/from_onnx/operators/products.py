@@ -1,9 +1,10 @@
-"""Gemm, MatMul and their quantised kin."""
+"""Gemm, MatMul and their quantised kin, Einsum."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from convfind_networks.einsum import einsum
 from convfind_networks.from_onnx.node import OnnxNode, OnnxOperators
 from convfind_networks.from_onnx.operators.convolution import zero_point
 from convfind_networks.graph import Value
@@ -70,7 +71,13 @@ def matmul_quantized(node: OnnxNode) -> Value:
     return node.add(Quantize(y_zero.dtype), real, y_scale, y_zero)
 
 
+def sum_of_products(node: OnnxNode) -> Value:
+    """Einsum."""
+    return einsum(node, node.word("equation", ""), node.values())
+
+
 OPERATORS: OnnxOperators = {
+    "Einsum": sum_of_products,
     "Gemm": gemm,
     "MatMul": matmul,
     "MatMulInteger": matmul_integer,

@@ -6,19 +6,27 @@ from convfind_networks.from_torch.node import AtenOperators
 from convfind_networks.from_torch.operators import (
     convolution,
     elementwise,
+    indexing,
+    making,
     normalization,
     pooling,
+    products,
     rearrangement,
     recurrent,
+    reduction,
 )
 
 OPERATORS: AtenOperators = {
     **convolution.OPERATORS,
     **elementwise.OPERATORS,
+    **indexing.OPERATORS,
+    **making.OPERATORS,
     **normalization.OPERATORS,
     **pooling.OPERATORS,
+    **products.OPERATORS,
     **rearrangement.OPERATORS,
     **recurrent.OPERATORS,
+    **reduction.OPERATORS,
 }
 
 __all__ = ["OPERATORS"]

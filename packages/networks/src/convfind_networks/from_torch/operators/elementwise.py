@@ -1,4 +1,4 @@
-"""Activations, arithmetic, comparisons and reductions."""
+"""Activations, arithmetic and comparisons."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from convfind_networks.from_torch.element_type import promoted
 from convfind_networks.from_torch.node import AtenNode, AtenOperator, AtenOperators
 from convfind_networks.graph import Value
 from convfind_networks.importing import NotSupported
@@ -13,14 +14,9 @@ from convfind_networks.ops import (
     Activate,
     Activation,
     ActivationKind,
-    ArgReduce,
     Binary,
     BinaryFunction,
-    CumulativeSum,
-    Reduce,
-    ReduceFunction,
     Split,
-    TopK,
     UnaryFunction,
     Where,
 )
@@ -103,21 +99,145 @@ def divide(node: AtenNode) -> Value:
     """aten.div, exact or rounded."""
     quotient = node.arithmetic(BinaryFunction.DIV, node.get("self"), node.get("other"))
     mode = node.get("rounding_mode")
-    if mode is None or (mode == "trunc" and not quotient.type.is_float):
+    if mode == "floor":
+        return divide_down(node)
+    if mode is None or not quotient.type.is_float:
         return quotient
-    if mode == "floor" and quotient.type.is_float:
-        return node.unary(UnaryFunction.FLOOR, quotient)
-    raise NotSupported(f"rounding_mode {mode} of {quotient.dtype.name}")
+    return _truncated(node, quotient)
+
+
+def divide_down(node: AtenNode) -> Value:
+    """aten.floor_divide."""
+    a, b = (node.typed(node.get(name), node.dtype()) for name in ("self", "other"))
+    if a.type.is_float:
+        return node.unary(UnaryFunction.FLOOR, node.over(a, b))
+    return node.over(node.minus(a, node.binary(BinaryFunction.MOD, a, b)), b)
+
+
+def _truncated(node: AtenNode, x: Value) -> Value:
+    """Round towards 0."""
+    down = node.unary(UnaryFunction.FLOOR, node.magnitude(x))
+    return node.times(node.unary(UnaryFunction.SIGN, x), down)
+
+
+def truncate(node: AtenNode) -> Value:
+    """aten.trunc; whole numbers stay."""
+    x = node.value()
+    return _truncated(node, x) if x.type.is_float else x
+
+
+def _scaled_function(function: UnaryFunction, by: float) -> AtenOperator:
+    """Return the function of an operator that is another one, times a number."""
+    return lambda node: node.times(node.unary(function, node.typed(node.value(), node.dtype())), by)
+
+
+def log_of_more_than_1(node: AtenNode) -> Value:
+    """aten.log1p: exact near 0, by the rounding errors of 1 + x."""
+    x = node.typed(node.value(), node.dtype())
+    more = node.plus(x, 1.0)
+    rounded = node.minus(more, 1.0)
+    is_small = node.binary(BinaryFunction.EQUAL, rounded, 0.0)
+    same = node.binary(BinaryFunction.EQUAL, rounded, x)  # infinity, too
+    log = node.unary(UnaryFunction.LOG, more)
+    return node.add(
+        Where(), is_small, x, node.add(Where(), same, log, node.times(log, node.over(x, rounded)))
+    )
+
+
+def exp_less_1(node: AtenNode) -> Value:
+    """aten.expm1: exact near 0, by the rounding errors of exp(x)."""
+    x = node.typed(node.value(), node.dtype())
+    exp = node.unary(UnaryFunction.EXP, x)
+    less = node.minus(exp, 1.0)
+    corrected = node.times(less, node.over(x, node.unary(UnaryFunction.LOG, exp)))
+    is_tiny = node.binary(BinaryFunction.EQUAL, less, 0.0)
+    is_near = node.binary(BinaryFunction.LESS, node.magnitude(x), 0.5)
+    return node.add(Where(), is_tiny, x, node.add(Where(), is_near, corrected, less))
+
+
+def _third(function: BinaryFunction) -> AtenOperator:
+    """Return the function of aten.addcmul or addcdiv: self + value * (tensor1 op tensor2)."""
+
+    def add(node: AtenNode) -> Value:
+        dtype = node.dtype()
+        x, a, b = (node.typed(node.get(name), dtype) for name in ("self", "tensor1", "tensor2"))
+        return node.plus(x, node.times(node.binary(function, a, b), node.get("value", 1)))
+
+    return add
+
+
+def interpolate(node: AtenNode) -> Value:
+    """aten.lerp: self + weight * (end - self)."""
+    dtype = node.dtype()
+    x, end, weight = (node.typed(node.get(name), dtype) for name in ("self", "end", "weight"))
+    return node.plus(x, node.times(node.minus(end, x), weight))
+
+
+def square(node: AtenNode) -> Value:
+    """aten.square."""
+    x = node.value()
+    return node.times(x, x)
+
+
+def is_finite(node: AtenNode) -> Value:
+    """aten.isfinite."""
+    x = node.value()
+    either = [node.unary(one, x) for one in (UnaryFunction.IS_NAN, UnaryFunction.IS_INF)]
+    return node.unary(UnaryFunction.NOT, node.binary(BinaryFunction.OR, *either))
+
+
+def threshold(node: AtenNode) -> Value:
+    """aten.threshold: another number for what is not above one."""
+    x = node.value()
+    above = node.binary(BinaryFunction.GREATER, x, node.get("threshold"))
+    return node.add(Where(), above, x, node.operand(node.get("value"), x))
+
+
+def log_sigmoid(node: AtenNode) -> Value:
+    """aten.log_sigmoid: the softplus of -x, negative."""
+    soft = Activate(Activation(ActivationKind.SOFTPLUS))
+    negative = node.add(soft, node.unary(UnaryFunction.NEG, node.value()))
+    return node.unary(UnaryFunction.NEG, negative)
+
+
+def _shrink(*, soft: bool) -> AtenOperator:
+    """Return the function of aten.hardshrink or softshrink: 0 within a distance from 0."""
+
+    def add(node: AtenNode) -> Value:
+        x, edge = node.value(), float(node.get("lambd", 0.5))
+        near = node.add(Activate(Activation(ActivationKind.CLIP, (-edge, edge))), x)
+        if soft:
+            return node.minus(x, near)
+        within = node.binary(BinaryFunction.EQUAL, near, x)
+        return node.add(Where(), within, node.const(0, like=x), x)
+
+    return add
 
 
 def _comparison(function: BinaryFunction) -> AtenOperator:
     def add(node: AtenNode) -> Value:
         a, b = node.value(), node.get("other")
-        if isinstance(b, Value) and b.dtype != a.dtype:
-            raise NotSupported(f"a comparison of {a.type} with {b.type}")
-        return node.binary(function, a, node.typed(b, a.dtype))
+        dtype = promoted(a, b)
+        return node.binary(function, node.typed(a, dtype), node.typed(b, dtype))
 
     return add
+
+
+def _logical(function: BinaryFunction) -> AtenOperator:
+    """Return the function of an operator on truth values."""
+
+    def add(node: AtenNode) -> Value:
+        a, b = (node.typed(node.get(name), np.dtype(np.bool_)) for name in ("self", "other"))
+        return node.binary(function, a, b)
+
+    return add
+
+
+def _bitwise(logical: BinaryFunction, function: BinaryFunction) -> AtenOperator:
+    """Return the function of an operator on bits, which are truth values for bool."""
+    return lambda node: node.arithmetic(
+        logical if node.dtype() == np.bool_ else function, node.get("self"), node.get("other")
+    )
 
 
 def unequal(node: AtenNode) -> Value:
@@ -140,82 +260,6 @@ def masked_fill(node: AtenNode) -> Value:
     return node.add(Where(), node.value("mask"), node.typed(node.get("value"), x.dtype), x)
 
 
-def _reduction(function: ReduceFunction) -> AtenOperator:
-    def add(node: AtenNode) -> Value:
-        x = node.typed(node.value(), node.dtype())
-        op = Reduce(function, node.axes("dim", x.type.rank), bool(node.get("keepdim", False)))
-        return node.add(op, x)
-
-    return add
-
-
-def norm(node: AtenNode) -> Value:
-    """aten.linalg_vector_norm of order 1 or 2."""
-    x = node.value()
-    order = float(node.get("ord", 2))
-    if order not in (1, 2):
-        raise NotSupported(f"order {order}")
-    function = ReduceFunction.L1 if order == 1 else ReduceFunction.L2
-    axes = node.axes("dim", x.type.rank)
-    return node.add(Reduce(function, axes, bool(node.get("keepdim", False))), x)
-
-
-def variance(node: AtenNode) -> Value:
-    """aten.var."""
-    x = node.value()
-    axes = node.axes("dim", x.type.rank)
-    count = math.prod(x.shape[axis] for axis in axes)
-    correction = node.get("correction", 0 if node.get("unbiased", True) is False else 1)
-    centred = node.minus(x, node.reduce(ReduceFunction.MEAN, x, *axes))
-    squares = node.times(centred, centred)
-    keep = bool(node.get("keepdim", False))
-    total = node.reduce(ReduceFunction.SUM, squares, *axes, keepdims=keep)
-    return node.over(total, float(count - correction))
-
-
-def _arg(*, largest: bool) -> AtenOperator:
-    def add(node: AtenNode) -> Value:
-        x = node.value()
-        if node.get("dim") is None:
-            x = node.reshape(x, x.type.elements)
-        op = ArgReduce(largest, node.axis("dim", x.type.rank), bool(node.get("keepdim", False)))
-        return node.add(op, x)
-
-    return add
-
-
-def _extreme(*, largest: bool) -> AtenOperator:
-    """Return the function of aten.max or min: of all elements, along an axis, or of two tensors."""
-
-    def add(node: AtenNode) -> Value | tuple[Value, ...]:
-        x = node.value()
-        if (other := node.optional("other")) is not None:
-            return node.arithmetic(BinaryFunction.MAX if largest else BinaryFunction.MIN, x, other)
-        function = ReduceFunction.MAX if largest else ReduceFunction.MIN
-        if node.get("dim") is None:
-            return node.reduce(function, x, *range(x.type.rank), keepdims=False)
-        axis, kept = node.axis("dim", x.type.rank), bool(node.get("keepdim", False))
-        places = node.add(ArgReduce(largest, axis, kept), x)
-        return node.reduce(function, x, axis, keepdims=kept), places
-
-    return add
-
-
-def cumulative_sum(node: AtenNode) -> Value:
-    """aten.cumsum."""
-    x = node.typed(node.value(), node.dtype())
-    return node.add(CumulativeSum(node.axis("dim", x.type.rank)), x)
-
-
-def top_k(node: AtenNode) -> tuple[Value, ...]:
-    """aten.topk."""
-    x = node.value()
-    op = TopK(
-        int(node.get("k")), node.axis("dim", x.type.rank, -1), bool(node.get("largest", True))
-    )
-    return node.add_all(op, x)
-
-
 def convert(node: AtenNode) -> Value:
     """aten.to, _to_copy, type_as: to the type that the result has."""
     return node.cast(node.value(), node.dtype())
@@ -223,7 +267,7 @@ def convert(node: AtenNode) -> Value:
 
 def clamp(node: AtenNode) -> Value:
     """aten.clamp by numbers or by tensors."""
-    x = node.value()
+    x = node.typed(node.value(), node.dtype())
     low, high = node.get("min"), node.get("max")
     if not isinstance(low, Value) and not isinstance(high, Value):
         bounds = (-math.inf if low is None else low, math.inf if high is None else high)
@@ -236,11 +280,32 @@ def clamp(node: AtenNode) -> Value:
 
 
 def not_(node: AtenNode) -> Value:
-    """aten.logical_not, bitwise_not of truth values."""
+    """aten.logical_not."""
     return node.unary(UnaryFunction.NOT, node.cast(node.value(), np.bool_))
 
 
-OPERATORS: AtenOperators = {
+def invert(node: AtenNode) -> Value:
+    """aten.bitwise_not: of bits, or of truth values."""
+    x = node.value()
+    is_truth = x.dtype == np.bool_
+    return node.unary(UnaryFunction.NOT if is_truth else UnaryFunction.BITWISE_NOT, x)
+
+
+def _aliases(operators: AtenOperators) -> AtenOperators:
+    """Return the other names of operators."""
+    names = {
+        "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin",
+        "arcsinh": "asinh", "arctan": "atan", "arctanh": "atanh", "clip": "clamp", "divide": "div",
+        "fix": "trunc", "greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le",
+        "multiply": "mul", "negative": "neg", "not_equal": "ne", "special_erf": "erf",
+        "special_expit": "sigmoid", "special_expm1": "expm1", "special_log1p": "log1p",
+        "subtract": "sub", "true_divide": "div", "__and__": "bitwise_and", "__or__": "bitwise_or",
+        "__xor__": "bitwise_xor",
+    }  # fmt: skip
+    return {name: operators[own] for name, own in names.items()}
+
+
+_OPERATORS: AtenOperators = {
     "relu": _activation(ActivationKind.RELU),
     "relu6": lambda node: node.add(Activate(Activation(ActivationKind.CLIP, (0, 6))), node.value()),
     "hardtanh": _activation(ActivationKind.CLIP, ("min_val", -1.0), ("max_val", 1.0)),
@@ -272,8 +337,28 @@ OPERATORS: AtenOperators = {
     "rsqrt": rsqrt,
     "reciprocal": _unary(UnaryFunction.RECIPROCAL),
     "erf": _unary(UnaryFunction.ERF),
-    "sin": _unary(UnaryFunction.SIN),
-    "cos": _unary(UnaryFunction.COS),
+    **{
+        one.value: _unary(one)
+        for one in (
+            *(UnaryFunction.SIN, UnaryFunction.COS, UnaryFunction.TAN, UnaryFunction.ASIN),
+            *(UnaryFunction.ACOS, UnaryFunction.ATAN, UnaryFunction.SINH, UnaryFunction.COSH),
+            *(UnaryFunction.ASINH, UnaryFunction.ACOSH, UnaryFunction.ATANH),
+        )
+    },
+    "log1p": log_of_more_than_1,
+    "expm1": exp_less_1,
+    "log2": _scaled_function(UnaryFunction.LOG, 1 / math.log(2)),
+    "log10": _scaled_function(UnaryFunction.LOG, 1 / math.log(10)),
+    "square": square,
+    "isnan": lambda node: node.unary(UnaryFunction.IS_NAN, node.value()),
+    "isinf": lambda node: node.unary(UnaryFunction.IS_INF, node.value()),
+    "isfinite": is_finite,
+    "threshold": threshold,
+    "log_sigmoid": log_sigmoid,
+    "hardshrink": _shrink(soft=False),
+    "softshrink": _shrink(soft=True),
+    "trunc": truncate,
+    "bitwise_not": invert,
     "floor": _unary(UnaryFunction.FLOOR),
     "ceil": _unary(UnaryFunction.CEIL),
     "round": _unary(UnaryFunction.ROUND),
@@ -284,6 +369,12 @@ OPERATORS: AtenOperators = {
     "rsub": _arithmetic(BinaryFunction.SUB, swapped=True),
     "mul": _arithmetic(BinaryFunction.MUL),
     "div": divide,
+    "floor_divide": divide_down,
+    "remainder": _arithmetic(BinaryFunction.MOD),
+    "fmod": _arithmetic(BinaryFunction.FMOD),
+    "addcmul": _third(BinaryFunction.MUL),
+    "addcdiv": _third(BinaryFunction.DIV),
+    "lerp": interpolate,
     "pow": _arithmetic(BinaryFunction.POW),
     "maximum": _arithmetic(BinaryFunction.MAX),
     "minimum": _arithmetic(BinaryFunction.MIN),
@@ -293,24 +384,17 @@ OPERATORS: AtenOperators = {
     "le": _comparison(BinaryFunction.LESS_EQUAL),
     "gt": _comparison(BinaryFunction.GREATER),
     "ge": _comparison(BinaryFunction.GREATER_EQUAL),
-    "logical_and": _comparison(BinaryFunction.AND),
-    "logical_or": _comparison(BinaryFunction.OR),
+    "logical_and": _logical(BinaryFunction.AND),
+    "logical_or": _logical(BinaryFunction.OR),
+    "logical_xor": _logical(BinaryFunction.XOR),
+    "bitwise_and": _bitwise(BinaryFunction.AND, BinaryFunction.BITWISE_AND),
+    "bitwise_or": _bitwise(BinaryFunction.OR, BinaryFunction.BITWISE_OR),
+    "bitwise_xor": _bitwise(BinaryFunction.XOR, BinaryFunction.BITWISE_XOR),
     "where": where,
     "masked_fill": masked_fill,
-    "mean": _reduction(ReduceFunction.MEAN),
-    "sum": _reduction(ReduceFunction.SUM),
-    "amax": _reduction(ReduceFunction.MAX),
-    "amin": _reduction(ReduceFunction.MIN),
-    "logsumexp": _reduction(ReduceFunction.LOG_SUM_EXP),
-    "linalg_vector_norm": norm,
-    "var": variance,
-    "argmax": _arg(largest=True),
-    "max": _extreme(largest=True),
-    "min": _extreme(largest=False),
-    "argmin": _arg(largest=False),
-    "cumsum": cumulative_sum,
-    "topk": top_k,
     "to": convert,
     "_to_copy": convert,
     "type_as": convert,
 }
+
+OPERATORS: AtenOperators = {**_OPERATORS, **_aliases(_OPERATORS)}

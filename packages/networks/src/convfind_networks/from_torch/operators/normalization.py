@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from convfind_networks.from_torch.node import AtenNode, AtenOperators
@@ -26,6 +28,19 @@ def batch_norm(node: AtenNode) -> tuple[Value, ...]:
     parameters += [node.value("running_mean"), node.value("running_var")]
     same = [node.cast(one, x.dtype) for one in parameters]
     return (node.add(BatchNorm(float(node.get("eps", 1e-5))), x, *same),)
+
+
+def batch_norm_by_batch(node: AtenNode) -> tuple[Value, ...]:
+    """aten._native_batch_norm_legit without known statistics: those of the batch."""
+    x = node.value("input")
+    batch, channels, *sizes = x.shape
+    turn = (1, 0, *range(2, x.type.rank))
+    shape = (1, channels, batch * math.prod(sizes))
+    scale, bias = _vector(node, "weight", (channels,), 1), _vector(node, "bias", (channels,), 0)
+    op = GroupNorm(channels, float(node.get("eps", 1e-5)))
+    flat = node.reshape(node.transpose(x, *turn), *shape)
+    y = node.reshape(node.add(op, flat, scale, bias), channels, batch, *sizes)
+    return (node.transpose(y, *turn),)
 
 
 def group_norm(node: AtenNode) -> tuple[Value, ...]:
@@ -89,6 +104,7 @@ def log_softmax(node: AtenNode) -> Value:
 
 OPERATORS: AtenOperators = {
     "batch_norm": batch_norm,
+    "_native_batch_norm_legit": batch_norm_by_batch,
     "_native_batch_norm_legit_no_training": batch_norm,
     "group_norm": group_norm,
     "native_group_norm": group_norm,

@@ -1,21 +1,27 @@
-"""Pooling and interpolation."""
+"""Pooling, interpolation and sampling."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from convfind_networks.from_torch.node import AtenNode, AtenOperator, AtenOperators
 from convfind_networks.graph import Value
 from convfind_networks.importing import NotSupported
 from convfind_networks.ops import (
     AveragePool,
+    Concat,
     Coordinates,
     GlobalPool,
     Interpolation,
     MaxPool,
     PoolKind,
+    ReduceFunction,
     Resize,
     Rounding,
+    Slice,
     Window,
 )
+from convfind_networks.sampling import Border, Sampling, sampled_in_grid
 
 
 def _window(node: AtenNode, x: Value, rank: int) -> Window:
@@ -70,7 +76,7 @@ def _adaptive(rank: int, kind: PoolKind) -> AtenOperator:
         if all(size == 1 for size in sizes):
             return node.add(GlobalPool(kind), x)
         if any(own % size for own, size in zip(x.shape[2:], sizes, strict=True)):
-            raise NotSupported(f"windows of different sizes, of {x.shape[2:]} to {tuple(sizes)}")
+            return _of_unequal_windows(node, x, sizes, kind)
         step = tuple(own // size for own, size in zip(x.shape[2:], sizes, strict=True))
         window = Window(step, step, (0,) * rank, (0,) * rank, (1,) * rank)
         return node.add(MaxPool(window) if kind is PoolKind.MAX else AveragePool(window), x)
@@ -78,7 +84,28 @@ def _adaptive(rank: int, kind: PoolKind) -> AtenOperator:
     return add
 
 
-def _upsample(interpolation: Interpolation) -> AtenOperator:
+def _of_unequal_windows(node: AtenNode, x: Value, sizes: Sequence[int], kind: PoolKind) -> Value:
+    """Return a pooling to sizes that do not divide: one axis after the other, window by window."""
+    function = ReduceFunction.MAX if kind is PoolKind.MAX else ReduceFunction.MEAN
+    for axis, size in enumerate(sizes, start=2):
+        own = x.shape[axis]
+        parts = (slice(at * own // size, -(-(at + 1) * own // size)) for at in range(size))
+        windows = (node.add(Slice.of(x.shape, {axis: part}), x) for part in parts)
+        x = node.add(Concat(axis), *(node.reduce(function, window, axis) for window in windows))
+    return x
+
+
+def _upsample(
+    interpolation: Interpolation, *, exact: bool = False, antialias: bool = False
+) -> AtenOperator:
+    """Return the function of an interpolation.
+
+    Args:
+        interpolation: between which elements.
+        exact: the nearest element is nearest to an element's centre, as Pillow has it.
+        antialias: narrower results take of more elements, also as Pillow has it.
+    """
+
     def add(node: AtenNode) -> Value:
         x = node.value()
         rank = x.type.rank - 2
@@ -98,7 +125,8 @@ def _upsample(interpolation: Interpolation) -> AtenOperator:
         coordinates = Coordinates.ALIGN_CORNERS if corners else Coordinates.HALF_PIXEL
         rounding = Rounding.PREFER_FLOOR
         if interpolation is Interpolation.NEAREST:
-            coordinates, rounding = Coordinates.ASYMMETRIC, Rounding.FLOOR
+            rounding = Rounding.PREFER_CEIL if exact else Rounding.FLOOR
+            coordinates = Coordinates.HALF_PIXEL if exact else Coordinates.ASYMMETRIC
         if corners:  # the scales mean nothing then but the sizes
             scales = [size / own for own, size in zip(x.shape[2:], sizes, strict=True)]
         op = Resize(
@@ -107,10 +135,22 @@ def _upsample(interpolation: Interpolation) -> AtenOperator:
             interpolation,
             coordinates,
             rounding,
+            cubic=-0.5 if antialias else -0.75,
+            exclude_outside=antialias,
+            antialias=antialias,
         )
         return node.add(op, x)
 
     return add
+
+
+def grid_sample(node: AtenNode) -> Value:
+    """aten.grid_sampler."""
+    x, grid = node.value("input"), node.value("grid")
+    border = (Border.ZEROS, Border.BORDER, Border.REFLECTION)[int(node.get("padding_mode"))]
+    kinds = (Interpolation.LINEAR, Interpolation.NEAREST, Interpolation.CUBIC)
+    how = Sampling(kinds[int(node.get("interpolation_mode"))], border)
+    return sampled_in_grid(node, x, grid, how, corners=bool(node.get("align_corners")))
 
 
 def _ranked(rank: int) -> AtenOperators:
@@ -123,6 +163,7 @@ def _ranked(rank: int) -> AtenOperators:
         f"_adaptive_avg_pool{rank}d": _adaptive(rank, PoolKind.AVERAGE),
         f"adaptive_max_pool{rank}d": _adaptive(rank, PoolKind.MAX),
         f"upsample_nearest{rank}d": _upsample(Interpolation.NEAREST),
+        f"_upsample_nearest_exact{rank}d": _upsample(Interpolation.NEAREST, exact=True),
     }
 
 
@@ -134,4 +175,9 @@ OPERATORS: AtenOperators = {
     "upsample_bilinear2d": _upsample(Interpolation.LINEAR),
     "upsample_trilinear3d": _upsample(Interpolation.LINEAR),
     "upsample_bicubic2d": _upsample(Interpolation.CUBIC),
+    "_upsample_bilinear2d_aa": _upsample(Interpolation.LINEAR, antialias=True),
+    "_upsample_bicubic2d_aa": _upsample(Interpolation.CUBIC, antialias=True),
+    "grid_sampler": grid_sample,
+    "grid_sampler_2d": grid_sample,
+    "grid_sampler_3d": grid_sample,
 }

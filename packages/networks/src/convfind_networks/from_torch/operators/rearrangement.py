@@ -1,24 +1,22 @@
-"""Shapes, parts and orders of elements; new tensors; look-ups."""
+"""Shapes, parts and orders of elements."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from convfind_networks.from_torch.element_type import dtype_of
+from convfind_networks.columns import columns_of_image, image_of_columns
 from convfind_networks.from_torch.node import AtenNode, AtenOperator, AtenOperators
 from convfind_networks.graph import Value
 from convfind_networks.importing import NotSupported, axis_of
 from convfind_networks.ops import (
+    BinaryFunction,
     ChannelShuffle,
     Concat,
     Expand,
     Gather,
-    GatherElements,
-    GatherND,
     Identity,
     Pad,
     PadMode,
@@ -26,8 +24,8 @@ from convfind_networks.ops import (
     Split,
     Tile,
     Where,
+    Window,
 )
-from convfind_networks.ops.matmul import broadcast_shape
 from convfind_networks.tensor_type import Array
 
 
@@ -39,9 +37,13 @@ def identity(node: AtenNode) -> Value:
 
 
 def view(node: AtenNode) -> Value:
-    """aten.view, reshape: -1 is what is left."""
+    """aten.view, reshape, view_as: -1 is what is left."""
     x = node.value()
-    sizes = [int(size) for size in node.get("size", node.get("shape"))]
+    if (like := node.optional("other")) is not None:
+        return node.reshape(x, *like.shape)
+    sizes = [int(size) for size in node.get("size", node.get("shape", ()))]
+    if node.get("dtype") is not None:
+        raise NotSupported("the bits of another type")
     if -1 in sizes:
         rest = math.prod(size for size in sizes if size != -1)
         sizes[sizes.index(-1)] = x.type.elements // max(rest, 1)
@@ -94,26 +96,57 @@ def transpose(node: AtenNode) -> Value:
     rank = x.type.rank
     if rank < 2:
         return node.add(Identity(), x)
-    a, b = node.axis("dim0", rank, 0), node.axis("dim1", rank, 1)
+    first, second = ("axis0", "axis1") if node.get("dim0") is None else ("dim0", "dim1")
+    a, b = node.axis(first, rank, 0), node.axis(second, rank, 1)
     order = list(range(rank))
     order[a], order[b] = b, a
     return node.transpose(x, *order)
 
 
-def expand(node: AtenNode) -> Value:
-    """aten.expand: -1 keeps a dimension."""
+def move(node: AtenNode) -> Value:
+    """aten.movedim: dimensions to other places, the rest in order."""
     x = node.value()
-    sizes = [int(size) for size in node.get("size")]
+    both = (node.get(name) for name in ("source", "destination"))
+    source, destination = (
+        [axis_of(int(axis), x.type.rank) for axis in ([one] if isinstance(one, int) else one)]
+        for one in both
+    )
+    rest = iter(axis for axis in range(x.type.rank) if axis not in source)
+    placed = dict(zip(destination, source, strict=True))
+    return node.transpose(
+        x, *(placed[at] if at in placed else next(rest) for at in range(x.type.rank))
+    )
+
+
+def expand(node: AtenNode) -> Value:
+    """aten.expand, expand_as, broadcast_to: -1 keeps a dimension."""
+    x = node.value()
+    like = node.optional("other")
+    sizes = [int(size) for size in node.get("size")] if like is None else list(like.shape)
     own = (1,) * (len(sizes) - x.type.rank) + x.shape
     return node.add(Expand(tuple(o if s == -1 else s for s, o in zip(sizes, own, strict=True))), x)
 
 
 def repeat(node: AtenNode) -> Value:
-    """aten.repeat."""
+    """aten.repeat, tile."""
     x = node.value()
-    repeats = tuple(int(one) for one in node.get("repeats"))
+    repeats = tuple(int(one) for one in node.get("repeats", node.get("dims", ())))
+    repeats = (1,) * (x.type.rank - len(repeats)) + repeats
     wide = node.reshape(x, *(1,) * (len(repeats) - x.type.rank), *x.shape)
     return node.add(Tile(repeats), wide)
+
+
+def repeat_each(node: AtenNode) -> Value:
+    """aten.repeat_interleave by one number: each element so many times."""
+    x, count = node.value(), node.get("repeats")
+    if not isinstance(count, int):
+        raise NotSupported("a number of repetitions for each element")
+    if node.get("dim") is None:
+        x = node.reshape(x, x.type.elements)
+    axis = node.axis("dim", x.type.rank)
+    before, after = x.shape[: axis + 1], x.shape[axis + 1 :]
+    spread = node.add(Expand((*before, count, *after)), node.reshape(x, *before, 1, *after))
+    return node.reshape(spread, *before[:-1], before[-1] * count, *after)
 
 
 def _values(node: AtenNode, name: str) -> list[Value]:
@@ -150,6 +183,26 @@ def split(node: AtenNode) -> tuple[Value, ...]:
     return node.add_all(Split(axis, tuple(int(size) for size in sizes)), x)
 
 
+def split_evenly(node: AtenNode) -> tuple[Value, ...]:
+    """aten.tensor_split: into so many parts, the first ones longer, or at given places."""
+    x = node.value()
+    axis = node.axis("dim", x.type.rank)
+    whole = x.shape[axis]
+    if node.get("indices") is not None:
+        ends = [*slice_ends(node.get("indices"), whole), whole]
+    else:
+        count = int(node.get("sections"))
+        each, longer = divmod(whole, count)
+        ends = [each * at + min(at, longer) for at in range(1, count + 1)]
+    parts = zip([0, *ends], ends, strict=False)
+    return tuple(node.add(Slice.of(x.shape, {axis: slice(*part)}), x) for part in parts)
+
+
+def slice_ends(places: Sequence[int], size: int) -> list[int]:
+    """Return places that count from the beginning and are inside."""
+    return [slice(int(at)).indices(size)[1] for at in places]
+
+
 def unbind(node: AtenNode) -> tuple[Value, ...]:
     """aten.unbind."""
     x = node.value()
@@ -169,7 +222,8 @@ def slice_(node: AtenNode) -> Value:
 def narrow(node: AtenNode) -> Value:
     """aten.narrow."""
     x = node.value()
-    axis, start = node.axis("dim", x.type.rank), int(node.get("start"))
+    axis = node.axis("dim", x.type.rank)
+    start = int(node.get("start")) % max(x.shape[axis], 1)
     return node.add(Slice.of(x.shape, {axis: slice(start, start + int(node.get("length")))}), x)
 
 
@@ -194,13 +248,82 @@ def roll(node: AtenNode) -> Value:
     x = node.value()
     dims = node.get("dims", ())
     if not dims:
-        raise NotSupported("of the flattened tensor")
-    for shift, dim in zip(node.get("shifts"), dims, strict=True):
+        flat = _rolled(node, node.reshape(x, x.type.elements), node.get("shifts"), (0,))
+        return node.reshape(flat, *x.shape)
+    return _rolled(node, x, node.get("shifts"), dims)
+
+
+def _rolled(node: AtenNode, x: Value, shifts: Sequence[int], dims: Sequence[int]) -> Value:
+    for shift, dim in zip(shifts, dims, strict=True):
         axis = axis_of(int(dim), x.type.rank)
         cut = -int(shift) % x.shape[axis]
         if cut:
             head, tail = node.add_all(Split(axis, (cut, x.shape[axis] - cut)), x)
             x = node.add(Concat(axis), tail, head)
+    return x
+
+
+def differences(node: AtenNode) -> Value:
+    """aten.diff: of neighbours, so many times."""
+    x = node.value()
+    axis = node.axis("dim", x.type.rank, -1)
+    parts = (node.optional("prepend"), x, node.optional("append"))
+    x = node.add(Concat(axis), *(one for one in parts if one is not None))
+    for _ in range(int(node.get("n", 1))):
+        before, after = (
+            node.add(Slice.of(x.shape, {axis: part}), x) for part in (slice(-1), slice(1, None))
+        )
+        is_truth = x.dtype == np.bool_
+        x = node.binary(BinaryFunction.XOR if is_truth else BinaryFunction.SUB, after, before)
+    return x
+
+
+def windows(node: AtenNode) -> Value:
+    """aten.unfold: windows along a dimension, whose elements are the last one."""
+    x = node.value()
+    axis = node.axis("dimension", x.type.rank)
+    size, step = int(node.get("size")), int(node.get("step"))
+    begins = np.arange(0, x.shape[axis] - size + 1, step)
+    found = node.add(Gather(axis), x, node.const(begins[:, None] + np.arange(size)))
+    order = [at for at in range(x.type.rank + 1) if at != axis + 1]
+    return node.transpose(found, *order, axis + 1)
+
+
+def diagonal(node: AtenNode) -> Value:
+    """aten.diagonal: as the last dimension."""
+    x = node.value()
+    rank, offset = x.type.rank, int(node.get("offset", 0))
+    first, second = node.axis("dim1", rank), node.axis("dim2", rank, 1)
+    rest = [axis for axis in range(rank) if axis not in (first, second)]
+    turned = node.transpose(x, *rest, first, second)
+    *others, rows, columns = turned.shape
+    places = np.arange(rows * columns).reshape(rows, columns).diagonal(offset).copy()
+    flat = node.reshape(turned, *others, rows * columns)
+    return node.add(Gather(len(others)), flat, node.const(places))
+
+
+def _block(node: AtenNode) -> Window:
+    """Return the window of aten.im2col or col2im."""
+    pads = node.numbers("padding", 2, 0)
+    size, stride = node.numbers("kernel_size", 2, 1), node.numbers("stride", 2, 1)
+    return Window(size, stride, pads, pads, node.numbers("dilation", 2, 1))
+
+
+def unfold(node: AtenNode) -> Value:
+    """aten.im2col."""
+    return columns_of_image(node, _batched(node, 4), _block(node))
+
+
+def fold(node: AtenNode) -> Value:
+    """aten.col2im."""
+    image = tuple(int(size) for size in node.get("output_size"))
+    return image_of_columns(node, _batched(node, 3), image, _block(node))
+
+
+def _batched(node: AtenNode, rank: int) -> Value:
+    x = node.value()
+    if x.type.rank != rank:
+        raise NotSupported("an image without a batch")
     return x
 
 
@@ -239,42 +362,6 @@ def channel_shuffle(node: AtenNode) -> Value:
     return node.add(ChannelShuffle(int(node.get("groups"))), node.value())
 
 
-def embedding(node: AtenNode) -> Value:
-    """aten.embedding: rows by number."""
-    return node.add(Gather(0), node.value("weight"), node.value("indices"))
-
-
-def index_select(node: AtenNode) -> Value:
-    """aten.index_select."""
-    x = node.value()
-    return node.add(Gather(node.axis("dim", x.type.rank)), x, node.value("index"))
-
-
-def index(node: AtenNode) -> Value:
-    """aten.index by tensors of whole numbers: one, or several from the first axis on."""
-    x = node.value()
-    given = [(axis, one) for axis, one in enumerate(node.get("indices")) if one is not None]
-    axes, tensors = zip(*given, strict=True)
-    if any(one.dtype.kind not in "iu" for one in tensors):
-        raise NotSupported("a mask")
-    if len(given) == 1:
-        return node.add(Gather(axes[0]), x, tensors[0])
-    if axes != tuple(range(len(axes))):
-        raise NotSupported(f"index tensors along axes {axes}")
-    shape = broadcast_shape(*(one.shape for one in tensors))
-    columns = [
-        node.reshape(node.add(Expand(shape), node.cast(one, np.int64)), *shape, 1)
-        for one in tensors
-    ]
-    return node.add(GatherND(), x, node.add(Concat(len(shape)), *columns))
-
-
-def gather(node: AtenNode) -> Value:
-    """aten.gather."""
-    x = node.value()
-    return node.add(GatherElements(node.axis("dim", x.type.rank)), x, node.value("index"))
-
-
 def meshgrid(node: AtenNode) -> tuple[Value, ...]:
     """aten.meshgrid: each vector along an axis of its own."""
     vectors = list(node.get("tensors"))
@@ -301,39 +388,15 @@ def _triangle(keep: Callable[[Array, int], Array]) -> AtenOperator:
     return add
 
 
-def arange(node: AtenNode) -> Value:
-    """aten.arange."""
-    return node.const(
-        np.arange(node.get("start", 0), node.get("end"), node.get("step", 1)).astype(node.dtype())
-    )
-
-
-def _filled(usual: Any) -> AtenOperator:
-    """Return the function of an operator that makes a tensor of one number."""
-
-    def add(node: AtenNode) -> Value:
-        like = node.optional("self")
-        shape = like.shape if like is not None else tuple(int(s) for s in node.get("size"))
-        number = node.get("fill_value", usual)
-        dtype = node.get("dtype")
-        element = np.asarray(number, node.dtype() if dtype is None else dtype_of(dtype))
-        return node.const(np.broadcast_to(element, shape))
-
-    return add
-
-
-def scalar(node: AtenNode) -> Value:
-    """aten.scalar_tensor."""
-    return node.const(np.asarray(node.get("s"), node.dtype()))
-
-
 OPERATORS: AtenOperators = {
     **dict.fromkeys(
         ("clone", "contiguous", "alias", "detach", "detach_", "lift_fresh_copy", "dropout"),
         identity,
     ),
     "feature_dropout": identity,
-    **dict.fromkeys(("view", "reshape", "_unsafe_view", "view_copy"), view),
+    **dict.fromkeys(
+        ("view", "reshape", "_unsafe_view", "view_copy", "view_as", "reshape_as"), view
+    ),
     "flatten": flatten,
     "unflatten": unflatten,
     "squeeze": squeeze,
@@ -342,37 +405,42 @@ OPERATORS: AtenOperators = {
     "transpose": transpose,
     "t": transpose,
     "expand": expand,
+    "expand_as": expand,
+    "broadcast_to": expand,
+    "movedim": move,
+    "moveaxis": move,
+    "swapaxes": transpose,
+    "swapdims": transpose,
     "repeat": repeat,
+    "tile": repeat,
+    "repeat_interleave": repeat_each,
     "cat": concat,
+    "concat": concat,
+    "concatenate": concat,
     "stack": stack,
     "split": split,
     "split_with_sizes": split,
     "chunk": split,
+    "tensor_split": split_evenly,
+    "unsafe_split": split,
+    "unsafe_chunk": split,
     "unbind": unbind,
     "slice": slice_,
     "narrow": narrow,
     "select": select,
     "flip": flip,
     "roll": roll,
+    "diff": differences,
+    "unfold": windows,
+    "diagonal": diagonal,
+    "im2col": unfold,
+    "col2im": fold,
     "pad": pad,
     "constant_pad_nd": pad,
     "pixel_shuffle": pixel_shuffle,
     "pixel_unshuffle": pixel_unshuffle,
     "channel_shuffle": channel_shuffle,
-    "embedding": embedding,
-    "index_select": index_select,
-    "index": index,
-    "gather": gather,
-    "arange": arange,
     "meshgrid": meshgrid,
     "triu": _triangle(np.triu),
     "tril": _triangle(np.tril),
-    "zeros": _filled(0),
-    "ones": _filled(1),
-    "full": _filled(0),
-    "zeros_like": _filled(0),
-    "ones_like": _filled(1),
-    "full_like": _filled(0),
-    "new_zeros": _filled(0),
-    "scalar_tensor": scalar,
 }
