@@ -58,6 +58,17 @@ def test_all_of_an_epilogue_is_applied_in_its_order(layout: str, last: bool) -> 
     np.testing.assert_allclose(done.result, expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("last", [False, True])
+def test_large_results_are_finished_in_parts(last: bool) -> None:
+    how = {"activation": Activation("relu"), "add": True, "beta": 2.0, "add_last": last}
+    problem = ConvProblem.forward((3, 1, 512, 512), (2, 1, 1, 1), **how)
+    rng = np.random.default_rng(1)
+    sums, z = rng.normal(size=(2, 3, 2, 512, 512))
+    done = finished_result(problem, sums, z)
+    expected = np.maximum(sums, 0) + (2 * z if last else 0)
+    np.testing.assert_array_equal(done.result, expected)
+
+
 def test_a_tensor_that_is_missing_is_named() -> None:
     x, w, z, bias = operands(problem := layer(bias=True, add=True))
     with pytest.raises(ProblemError, match="bias"):

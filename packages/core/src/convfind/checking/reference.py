@@ -85,7 +85,7 @@ def finished_result(problem: ConvProblem, sums: Array, z: Array | None = None) -
     def finished(images: slice) -> Right:
         added = None if z is None else z[images]
         few = sums[images] if sums.dtype.kind == "i" else sums[images].astype(np.float64)
-        return Right.of(problem, few, added, is_rounded=True)
+        return Right.of(problem.with_batch(len(few)), few, added, is_rounded=True)
 
     some = max(1, _FINISHED_AT_ONCE // max(math.prod(sums.shape[1:]), 1))
     parts = side_by_side(finished, slices_of(len(sums), some))
