@@ -22,7 +22,7 @@ from convfind_networks.from_onnx.functions import (
     with_attributes,
 )
 from convfind_networks.from_onnx.node import OnnxNode
-from convfind_networks.from_onnx.operators import OPERATORS, REFUSALS
+from convfind_networks.from_onnx.operators import CONTRIBUTED, OPERATORS, refusal
 from convfind_networks.from_onnx.sequence import Imported
 from convfind_networks.from_onnx.tensors import read_tensor
 from convfind_networks.graph import Graph, GraphBuilder, Value
@@ -34,8 +34,8 @@ from convfind_networks.tensor_type import TensorType
 if TYPE_CHECKING:
     from convfind_networks.from_onnx.reading import OnnxModel
 
-#: Domains of ONNX's own operators.
-_OWN_DOMAINS = ("", "ai.onnx")
+#: The operators of each domain.
+_DOMAINS = {"": OPERATORS, "ai.onnx": OPERATORS, "com.microsoft": CONTRIBUTED}
 #: Nodes of the largest model, those of its functions counted at every call.
 MOST_NODES = 50_000
 #: Values by name; None stands for what an unsupported operator would have computed.
@@ -113,15 +113,13 @@ class Importer:
     ) -> Sequence[Imported | None]:
         """Return what a node computes; nothing where it, or what it reads, is not supported."""
         inputs = [self._value(scope, name) if name else None for name in proto.input]
-        own = proto.domain in _OWN_DOMAINS
         known = sum(map(bool, proto.input)) == sum(value is not None for value in inputs)
         where = f"{self._model.name}: {_label(proto)} ({plain(proto.op_type)}) is malformed"
         try:
             with reading(where):
-                operator = OPERATORS.get(proto.op_type) if own else None
+                operator = _DOMAINS.get(proto.domain, {}).get(proto.op_type)
                 if operator is None and not is_function(proto, opsets, self._functions):
-                    reason = REFUSALS.get(proto.op_type) if own else None
-                    raise NotSupported(reason or "no such operator here")
+                    raise NotSupported(refusal(proto.domain, proto.op_type))
                 if not known:
                     return ()
                 if operator is None:

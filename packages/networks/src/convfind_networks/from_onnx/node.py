@@ -111,6 +111,10 @@ class OnnxNode(Composer):
         value = self.attribute(name)
         return default if value is None else float(value)
 
+    def reals(self, name: str) -> tuple[float, ...]:
+        """Return numbers; none where the attribute is absent."""
+        return tuple(map(float, self.attribute(name) or ()))
+
     def word(self, name: str, default: str) -> str:
         """Return a word."""
         value = self.attribute(name)

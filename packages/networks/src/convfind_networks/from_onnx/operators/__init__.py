@@ -9,11 +9,13 @@ from convfind_networks.from_onnx.operators import (
     control_flow,
     convolution,
     elementwise,
+    fused,
     indexing,
     normalization,
     pooling,
     products,
     quantization,
+    quantized,
     rearrangement,
     recurrent,
     reduction,
@@ -23,7 +25,7 @@ from convfind_networks.from_onnx.operators import (
     sequences,
     signal,
 )
-from convfind_networks.from_onnx.operators.refusals import REFUSALS
+from convfind_networks.from_onnx.operators.refusals import refusal
 
 OPERATORS: OnnxOperators = {
     **activation.OPERATORS,
@@ -31,6 +33,7 @@ OPERATORS: OnnxOperators = {
     **control_flow.OPERATORS,
     **convolution.OPERATORS,
     **elementwise.OPERATORS,
+    **fused.OPERATORS,
     **indexing.OPERATORS,
     **normalization.OPERATORS,
     **pooling.OPERATORS,
@@ -46,4 +49,7 @@ OPERATORS: OnnxOperators = {
     **signal.OPERATORS,
 }
 
-__all__ = ["OPERATORS", "REFUSALS"]
+#: Those of ONNX Runtime's own domain.
+CONTRIBUTED: OnnxOperators = {**fused.CONTRIBUTED, **quantized.CONTRIBUTED}
+
+__all__ = ["CONTRIBUTED", "OPERATORS", "refusal"]

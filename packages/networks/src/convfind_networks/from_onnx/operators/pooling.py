@@ -25,7 +25,8 @@ from convfind_networks.ops import (
 )
 
 
-def _window(node: OnnxNode, x: Value) -> Window:
+def pooling_window(node: OnnxNode, x: Value) -> Window:
+    """Return the window of a pooling of x."""
     size = node.integers("kernel_shape")
     stride, begin, end, dilation = window_of(node, x.shape[2:], size)
     return Window(size, stride, begin, end, dilation, bool(node.integer("ceil_mode", 0)))
@@ -34,7 +35,7 @@ def _window(node: OnnxNode, x: Value) -> Window:
 def max_pool(node: OnnxNode) -> Value | tuple[Value, ...]:
     """MaxPool, with indices if somebody reads them."""
     x = node.input(0)
-    op = MaxPool(_window(node, x), indices=node.has_output(1))
+    op = MaxPool(pooling_window(node, x), indices=node.has_output(1))
     if not op.indices:
         return node.add(op, x)
     y, places = node.add_all(op, x)
@@ -60,7 +61,9 @@ def _column_major(node: OnnxNode, places: Value, spatial: tuple[int, ...]) -> Va
 def average_pool(node: OnnxNode) -> Value:
     """AveragePool."""
     x = node.input(0)
-    return node.add(AveragePool(_window(node, x), bool(node.integer("count_include_pad", 0))), x)
+    return node.add(
+        AveragePool(pooling_window(node, x), bool(node.integer("count_include_pad", 0))), x
+    )
 
 
 def _power(node: OnnxNode, x: Value, exponent: float) -> Value:
@@ -78,7 +81,7 @@ def _norm(node: OnnxNode, total: Callable[[Value], Value]) -> Value:
 
 def lp_pool(node: OnnxNode) -> Value:
     """LpPool: a sum of powers is an average that is divided by 1."""
-    window = _window(node, node.input(0))
+    window = pooling_window(node, node.input(0))
     return _norm(node, lambda x: node.add(AveragePool(window, divisor=1), x))
 
 

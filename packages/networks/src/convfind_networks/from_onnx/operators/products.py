@@ -10,7 +10,6 @@ from convfind_networks.from_onnx.operators.convolution import zero_point
 from convfind_networks.graph import Value
 from convfind_networks.importing import NotSupported
 from convfind_networks.ops import (
-    Dequantize,
     Epilogue,
     IntegerMatMul,
     Linear,
@@ -43,30 +42,42 @@ def matmul(node: OnnxNode) -> Value:
     return node.add(MatMul(), node.input(0), node.input(1))
 
 
-def _zero(node: OnnxNode, index: int, of: Value, axis: int) -> Value:
+def zero_of_matrix(node: OnnxNode, index: int, of: Value, axis: int) -> Value:
     """Return a zero point in a shape that goes with a matrix: one number, or one for each slice."""
-    zero = zero_point(node, index, of)
-    if zero.type.rank == 1 and zero.type.elements > 1:
+    return _along(node, zero_point(node, index, of), of, axis)
+
+
+def _scale(node: OnnxNode, scale: Value, of: Value, axis: int) -> Value:
+    return _along(node, node.cast(scale, np.float32), of, axis)
+
+
+def _along(node: OnnxNode, parameter: Value, of: Value, axis: int) -> Value:
+    """Return a parameter in a shape that goes with a matrix and with products of it."""
+    if parameter.type.rank == 1 and parameter.type.elements > 1:
         shape = [1] * of.type.rank
-        shape[axis] = zero.type.elements
-        return node.reshape(zero, *shape)
-    return node.reshape(zero) if zero.type.elements == 1 else zero
+        shape[axis] = parameter.type.elements
+        return node.reshape(parameter, *shape)
+    return node.reshape(parameter) if parameter.type.elements == 1 else parameter
 
 
 def matmul_integer(node: OnnxNode) -> Value:
     """MatMulInteger."""
     a, b = node.input(0), node.input(1)
-    return node.add(IntegerMatMul(), a, b, _zero(node, 2, a, -2), _zero(node, 3, b, -1))
+    return node.add(
+        IntegerMatMul(), a, b, zero_of_matrix(node, 2, a, -2), zero_of_matrix(node, 3, b, -1)
+    )
 
 
 def matmul_quantized(node: OnnxNode) -> Value:
     """QLinearMatMul: whole sums, then the result's scale and zero point."""
     a, a_scale, _, b, b_scale, _, y_scale, y_zero = node.values()[:8]
-    sums = node.add(IntegerMatMul(), a, b, _zero(node, 2, a, -2), _zero(node, 5, b, -1))
-    if a_scale.type.elements != 1 or b_scale.type.elements != 1 or y_scale.type.elements != 1:
-        raise NotSupported("a scale for each row or column")
-    scale = node.times(node.cast(a_scale, np.float32), node.cast(b_scale, np.float32))
-    real = node.add(Dequantize(np.dtype(np.float32)), sums, node.reshape(scale))
+    sums = node.add(
+        IntegerMatMul(), a, b, zero_of_matrix(node, 2, a, -2), zero_of_matrix(node, 5, b, -1)
+    )
+    if y_scale.type.elements != 1:
+        raise NotSupported("a scale for each row or column of the result")
+    scale = node.times(_scale(node, a_scale, a, -2), _scale(node, b_scale, b, -1))
+    real = node.times(node.cast(sums, np.float32), scale)
     y_scale, y_zero = node.reshape(node.cast(y_scale, np.float32)), node.reshape(y_zero)
     return node.add(Quantize(y_zero.dtype), real, y_scale, y_zero)
 

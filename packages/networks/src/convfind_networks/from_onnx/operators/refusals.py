@@ -8,7 +8,7 @@ _DATA = "the shape of its result depends on data; end the network before it, by 
 _RANDOM = "it is random"
 _TEXT = "it reads or writes texts"
 
-REFUSALS: Mapping[str, str] = {
+_REFUSALS: Mapping[str, str] = {
     **dict.fromkeys(("NonMaxSuppression", "MaxRoiPool"), _DATA),
     **dict.fromkeys(("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike"), _RANDOM),
     **dict.fromkeys(("RandomUniform", "RandomUniformLike"), _RANDOM),
@@ -16,3 +16,12 @@ REFUSALS: Mapping[str, str] = {
     **dict.fromkeys(("TfIdfVectorizer", "LabelEncoder"), _TEXT),
     "ImageDecoder": "it reads files; decode images before",
 }
+
+_DOMAINS = {"": _REFUSALS, "ai.onnx": _REFUSALS}
+
+
+def refusal(domain: str, operator: str) -> str:
+    """Return why an operator without a function here is refused."""
+    if domain == "com.microsoft.nchwc":
+        return "its layout is one CPU's; save the optimised model at the level EXTENDED instead"
+    return _DOMAINS.get(domain, {}).get(operator, "no such operator here")
