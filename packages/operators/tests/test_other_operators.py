@@ -145,9 +145,13 @@ def test_images_are_doubled_right(
         check(ResizeProblem(x=(2, 4, 3, width), sizes=(2, 4, 6, 2 * width), **how))
 
 
+@pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize("dtype", [ElementType.FLOAT16, ElementType.BFLOAT16])
-def test_wide_images_of_16_bits_are_resized_right(check: Check, dtype: ElementType) -> None:
+def test_wide_images_of_16_bits_are_resized_right(
+    check: Check, dtype: ElementType, channels_last: bool
+) -> None:
     how: dict[str, Any] = {"interpolation": Interpolation.LINEAR, "dtype": dtype}
+    how["channels_last"] = channels_last
     for width in (100, 300, 1000):
         check(ResizeProblem(x=(1, 2, 3, 410), sizes=(1, 2, 5, width), **how))
 

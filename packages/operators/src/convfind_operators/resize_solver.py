@@ -59,17 +59,17 @@ class ResizeSolver(OperatorSolver):
         """One launch."""
         walk = _others(problem)
         # Without neighbours that make a vector, a work-item has one element: compilers do the rest.
-        vectors = has_vectors(target) and walk.length > 1
-        if has_vectors(target) and not vectors and _has_columns(problem):
-            return (_rows(problem, walk, target),)
+        if has_vectors(target) and problem.axes:
+            if walk.length > 1:
+                return (_lanes(problem, walk, target),)
+            if _has_columns(problem):
+                return (_rows(problem, walk, target),)
         kind, arithmetic = _coordinate(target), problem.dtype.arithmetic
         macros = _macros(problem, walk, target)
         positions = math.prod(problem.sizes[resized.axis] for resized in problem.axes)
-        lanes = four = 1
-        if not vectors:
-            four = _neighbours(problem, walk) if arithmetic is ElementType.FLOAT32 else 1
-            macros |= {"FOUR": four, "WHOLE": not walk.length % four, "SINGLE": walk.length == 1}
-            lanes = -(-walk.length // four)
+        four = _neighbours(problem, walk) if arithmetic is ElementType.FLOAT32 else 1
+        macros |= {"FOUR": four, "WHOLE": not walk.length % four, "SINGLE": walk.length == 1}
+        lanes = -(-walk.length // four)
         share = _share(positions * lanes, walk.rows, target)
         if not has_vectors(target):
             at_once = math.prod(map(problem.taps, problem.axes)) * four
@@ -77,24 +77,19 @@ class ResizeSolver(OperatorSolver):
             macros["PARTS"] = max(min(_AT_ONCE // at_once, 1 << (share.bit_length() - 1)), 1)
         every = positions * lanes * -(-walk.rows // share)
         macros["INDEX"] = index_type(every)
-        division = Division.of(every, 1, target, walk.length * share * 4)
-        sizes: tuple[tuple[int, ...], tuple[int, ...]] = (division.global_size, (1, 1))
-        if not vectors:
-            sizes = grid(every, target)
         arguments = (
             *(argument for view in walk.views for argument in arguments_of(view)),
             *row_sizes(walk.sizes),
             i32(walk.length),
             *_axes(problem, kind),
             i64(every),
-            i64(division.rows),
             i32(walk.rows),
             i32(share),
             ScalarArg(problem.cubic, kind),
             number(problem.outside, arithmetic),
         )
-        spec = kernel("resize", "operators_resize", target, macros, scalar=not vectors)
-        return (Launch(spec, arguments, *sizes),)
+        spec = kernel("resize", "operators_resize", target, macros, scalar=True)
+        return (Launch(spec, arguments, *grid(every, target)),)
 
 
 def _macros(problem: ResizeProblem, walk: Walk, target: Target) -> dict[str, int | str]:
@@ -151,6 +146,26 @@ def _rows(problem: ResizeProblem, walk: Walk, target: Target) -> Launch:
     )
     macros = {**_macros(problem, walk, target), "DOUBLED": is_doubled}
     spec = kernel("resize_rows", "operators_resize_rows", target, macros)
+    return Launch(spec, arguments, division.global_size, (1, 1))
+
+
+def _lanes(problem: ResizeProblem, walk: Walk, target: Target) -> Launch:
+    """One row of y after the other, whose columns are vectors of lanes."""
+    *others, columns = problem.axes
+    rows = walk.rows * math.prod(problem.sizes[axis.axis] for axis in others)
+    division = Division.of(rows, problem.sizes[columns.axis], target, walk.length * 4)
+    kind = _coordinate(target)
+    arguments = (
+        *(argument for view in walk.views for argument in arguments_of(view)),
+        *row_sizes(walk.sizes),
+        i32(walk.length),
+        *_axes(problem, kind),
+        *map(i64, (rows, division.rows, division.columns)),
+        ScalarArg(problem.cubic, kind),
+        number(problem.outside, problem.dtype.arithmetic),
+    )
+    macros = _macros(problem, walk, target)
+    spec = kernel("resize_lanes", "operators_resize_lanes", target, macros)
     return Launch(spec, arguments, division.global_size, (1, 1))
 
 

@@ -32,18 +32,12 @@
 // all: positions, lanes of FOUR and parts of the rows, of which each has `share`; rows: all of them.
 CF_KERNEL void operators_resize(CF_GLOBAL const CF_TYPE(DTYPE) *x, STEPS(x), CF_GLOBAL CF_TYPE(DTYPE) *y, STEPS(y),
                                 ROW_SIZES, const int length, AXIS(d), AXIS(h), AXIS(w), const CF_LONG all,
-                                const CF_LONG per_item, const int rows, const int share, const COORDINATE cubic,
+                                const int rows, const int share, const COORDINATE cubic,
                                 const NUMBER outside) {
-#if WIDTH == 1
   const INDEX lanes = (length + FOUR - 1) / FOUR;
   for (INDEX index = CF_GLOBAL_ID(0); index < all; index += CF_GLOBAL_SIZE(0)) {
     const int i = SINGLE ? 0 : index % lanes * FOUR, left = WHOLE ? FOUR : length - i;
     INDEX at = SINGLE ? index : index / lanes;
-#else
-  const CF_LONG first = CF_GLOBAL_ID(0) * per_item;
-  for (CF_LONG index = first; index < min(first + per_item, all); ++index) {
-    CF_LONG at = index;
-#endif
     const int to_w = at % w_to;
     at /= w_to;
     const int to_h = at % h_to;
@@ -56,7 +50,6 @@ CF_KERNEL void operators_resize(CF_GLOBAL const CF_TYPE(DTYPE) *x, STEPS(x), CF_
     const int is_outside = outside_d || outside_h || outside_w;
     const CF_LONG place = to_d * d_y + to_h * h_y + to_w * w_y;
     const int end = min(begin + share, rows);
-#if WIDTH == 1
     for (int number = begin; number < end; number += PARTS) {
 #if PARTS > 1
       NUMBER taps[PARTS][ALL_TAPS][FOUR];
@@ -95,27 +88,5 @@ CF_KERNEL void operators_resize(CF_GLOBAL const CF_TYPE(DTYPE) *x, STEPS(x), CF_
         if (number + part < end) STORE_FIRST(DTYPE, y + ROW_START(y, row) + place + i, sums, left);
       }
     }
-#else
-    for (int number = begin; number < end; ++number) {
-      const Row row = ROW_OF(number);
-      CF_GLOBAL const CF_TYPE(DTYPE) *const from = x + ROW_START(x, row);
-      CF_GLOBAL CF_TYPE(DTYPE) *const to = y + ROW_START(y, row) + place;
-      for (int i = 0; i < length; i += WIDTH) {
-        const int left = min(length - i, WIDTH);
-#if INTERPOLATION == 0
-        VALUE sum = LOAD_STEPPED(DTYPE, from + d_at[0] + h_at[0] + w_at[0] + i, 1, 1, left);
-#else
-        VALUE sum = EACH(0);
-        FOR_TAPS {
-          const NUMBER weight = WEIGHT_OF_TAP;
-          if (weight == 0) continue;  // not to multiply infinity by it
-          sum += EACH(weight) * LOAD_STEPPED(DTYPE, from + PLACE_OF_TAP + i, 1, 1, left);
-        }
-#endif
-        if (is_outside) sum = EACH(outside);
-        STORE_STEPPED(DTYPE, to + i, 1, 1, left, sum);
-      }
-    }
-#endif
   }
 }

@@ -14,6 +14,7 @@
 #define DOUBLED 0  // 1: each column of x becomes two, by the same weights wherever it is
 #endif
 #define BESIDE 8  // columns that are kept beside those of a chunk: taps meet them
+#define MOST_AT_ONCE 8  // rows of y that share the buffer, so that no vector is read right after parts of it were written
 
 #if WIDTH == 16
 
@@ -29,7 +30,8 @@ CF_INLINE VALUE gathered(const NUMBER *line, const int *places) {
 CF_KERNEL void operators_resize_rows(CF_GLOBAL const CF_TYPE(DTYPE) *x, STEPS(x), CF_GLOBAL CF_TYPE(DTYPE) *y, STEPS(y),
                                      ROW_SIZES, AXIS(d), AXIS(h), AXIS(w), const CF_LONG all, const CF_LONG per_item,
                                      const COORDINATE cubic) {
-  NUMBER line[BUFFER];
+  NUMBER lines[BUFFER];
+  CF_GLOBAL CF_TYPE(DTYPE) *rows_of_y[MOST_AT_ONCE];
   const CF_LONG first = CF_GLOBAL_ID(0) * per_item, last = min(first + per_item, all);
 #if DOUBLED
   // Where no border is near.
@@ -75,76 +77,96 @@ CF_KERNEL void operators_resize_rows(CF_GLOBAL const CF_TYPE(DTYPE) *x, STEPS(x)
       }
     }
 #endif
-    for (CF_LONG index = first; index < last; ++index) {
-      const CF_LONG outer = index / h_to;
-      const int to_h = index % h_to, to_d = outer % d_to;
-      const Row row = ROW_OF(outer / d_to);
-      CF_GLOBAL const CF_TYPE(DTYPE) *const from = x + ROW_START(x, row);
-      CF_GLOBAL CF_TYPE(DTYPE) *const to = y + ROW_START(y, row) + to_d * d_y + to_h * h_y + begin;
-      DECLARED(d, TAPS_D)
-      DECLARED(h, TAPS_H)
-      FOUND(3, d, TAPS_D, to_d);
-      FOUND(2, h, TAPS_H, to_h);
-      for (int at = low; at < high; at += WIDTH) {
-        // The last vector overlaps the one before: the same numbers are written twice.
-        const int i = at + WIDTH > high && high - low >= WIDTH ? high - WIDTH : at, left = high - i;
+    const int width = DOUBLED ? count / 2 + 2 * BESIDE + 2 * WIDTH : high - low + WIDTH;
+    const int pitch = (width + WIDTH - 1) / WIDTH * WIDTH, at_once = max(min(BUFFER / pitch, MOST_AT_ONCE), 1);
+    // Steps to the next row instead of divisions.
+    int to_h = first % h_to, to_d = first / h_to % d_to;
+    Row row = ROW_OF(first / h_to / d_to);
+    for (CF_LONG index = first; index < last; index += at_once) {
+      const int rows = min((CF_LONG)at_once, last - index);
+      for (int r = 0; r < rows; ++r) {
+        NUMBER *const line = lines + r * pitch;
+        CF_GLOBAL const CF_TYPE(DTYPE) *const from = x + ROW_START(x, row);
+        rows_of_y[r] = y + ROW_START(y, row) + to_d * d_y + to_h * h_y + begin;
+        DECLARED(d, TAPS_D)
+        DECLARED(h, TAPS_H)
+        FOUND(3, d, TAPS_D, to_d);
+        FOUND(2, h, TAPS_H, to_h);
+        for (int at = low; at < high; at += WIDTH) {
+          // The last vector overlaps the one before: the same numbers are written twice.
+          const int i = at + WIDTH > high && high - low >= WIDTH ? high - WIDTH : at, left = high - i;
 #if INTERPOLATION == 0
-        const VALUE sum = LOAD_STEPPED(DTYPE, from + d_at[0] + h_at[0] + i, 1, 1, left);
+          const VALUE sum = LOAD_STEPPED(DTYPE, from + d_at[0] + h_at[0] + i, 1, 1, left);
 #else
-        VALUE sum = EACH(0);
-        UNROLL_TAPS
-        for (int a = 0; a < TAPS_D; ++a)
+          VALUE sum = EACH(0);
           UNROLL_TAPS
-          for (int b = 0; b < TAPS_H; ++b) {
-            const NUMBER weight = d_weights[a] * h_weights[b];
-            if (weight == 0) continue;  // not to multiply infinity by it
-            sum += EACH(weight) * LOAD_STEPPED(DTYPE, from + d_at[a] + h_at[b] + i, 1, 1, left);
+          for (int a = 0; a < TAPS_D; ++a)
+            UNROLL_TAPS
+            for (int b = 0; b < TAPS_H; ++b) {
+              const NUMBER weight = d_weights[a] * h_weights[b];
+              if (weight == 0) continue;  // not to multiply infinity by it
+              sum += EACH(weight) * LOAD_STEPPED(DTYPE, from + d_at[a] + h_at[b] + i, 1, 1, left);
+            }
+#endif
+          if (left >= WIDTH)
+            vstore16(sum, 0, line + i - base);
+          else
+            for (int lane = 0; lane < left; ++lane) line[i - base + lane] = ((NUMBER *)&sum)[lane];
+        }
+#if DOUBLED
+        for (int at = base; at < low; ++at) line[at - base] = line[low - base];
+        for (int at = high; at < base + count / 2 + 2 * BESIDE + WIDTH; at += WIDTH)
+          vstore16(EACH(line[high - 1 - base]), 0, line + at - base);
+#endif
+        if (++to_h == h_to) {
+          to_h = 0;
+          if (++to_d == d_to) {
+            to_d = 0;
+            row = NEXT_ROW(row);
+          }
+        }
+      }
+      for (int r = 0; r < rows; ++r) {
+        const NUMBER *const line = lines + r * pitch;
+        CF_GLOBAL CF_TYPE(DTYPE) *const to = rows_of_y[r];
+#if DOUBLED
+        for (int o = 0; o < count; o += 2 * WIDTH) {
+          VALUE sums[2];
+          for (int odd = 0; odd < 2; ++odd) {
+            const NUMBER *const tap = line + o / 2 + places_of[odd][0];
+#if INTERPOLATION == 0
+            sums[odd] = vload16(0, tap);
+#else
+            sums[odd] = EACH(0);
+            CF_UNROLL
+            for (int k = 0; k < TAPS_W; ++k)
+              if (weights_of[odd][k] != 0) sums[odd] += EACH(weights_of[odd][k]) * vload16(0, tap + k);
+#endif
+          }
+          const VALUE even = sums[0], odd = sums[1];
+          const VALUE head = (VALUE)(even.s0, odd.s0, even.s1, odd.s1, even.s2, odd.s2, even.s3, odd.s3, even.s4, odd.s4,
+                                     even.s5, odd.s5, even.s6, odd.s6, even.s7, odd.s7);
+          const VALUE tail = (VALUE)(even.s8, odd.s8, even.s9, odd.s9, even.sa, odd.sa, even.sb, odd.sb, even.sc, odd.sc,
+                                     even.sd, odd.sd, even.se, odd.se, even.sf, odd.sf);
+          STORE_STEPPED(DTYPE, to + o, 1, 1, count - o, head);
+          if (count - o > WIDTH) STORE_STEPPED(DTYPE, to + o + WIDTH, 1, 1, count - o - WIDTH, tail);
+        }
+#else
+        for (int o = 0; o < count; o += WIDTH) {
+#if INTERPOLATION == 0
+          const VALUE sum = gathered(line, places + o);
+#else
+          VALUE sum = EACH(0);
+          UNROLL_TAPS
+          for (int k = 0; k < TAPS_W; ++k) {
+            const VALUE weight = vload16(0, weights + k * CHUNK + o);
+            sum += weight == EACH(0) ? EACH(0) : weight * gathered(line, places + k * CHUNK + o);
           }
 #endif
-        if (left >= WIDTH)
-          vstore16(sum, 0, line + i - base);
-        else
-          for (int lane = 0; lane < left; ++lane) line[i - base + lane] = ((NUMBER *)&sum)[lane];
-      }
-#if DOUBLED
-      for (int at = base; at < low; ++at) line[at - base] = line[low - base];
-      for (int at = high; at < base + CHUNK / 2 + 2 * BESIDE; ++at) line[at - base] = line[high - 1 - base];
-      for (int o = 0; o < count; o += 2 * WIDTH) {
-        VALUE sums[2];
-        for (int odd = 0; odd < 2; ++odd) {
-          const NUMBER *const tap = line + o / 2 + places_of[odd][0];
-#if INTERPOLATION == 0
-          sums[odd] = vload16(0, tap);
-#else
-          sums[odd] = EACH(0);
-          CF_UNROLL
-          for (int k = 0; k < TAPS_W; ++k)
-            if (weights_of[odd][k] != 0) sums[odd] += EACH(weights_of[odd][k]) * vload16(0, tap + k);
-#endif
-        }
-        const VALUE even = sums[0], odd = sums[1];
-        const VALUE head = (VALUE)(even.s0, odd.s0, even.s1, odd.s1, even.s2, odd.s2, even.s3, odd.s3, even.s4, odd.s4,
-                                   even.s5, odd.s5, even.s6, odd.s6, even.s7, odd.s7);
-        const VALUE tail = (VALUE)(even.s8, odd.s8, even.s9, odd.s9, even.sa, odd.sa, even.sb, odd.sb, even.sc, odd.sc,
-                                   even.sd, odd.sd, even.se, odd.se, even.sf, odd.sf);
-        STORE_STEPPED(DTYPE, to + o, 1, 1, count - o, head);
-        if (count - o > WIDTH) STORE_STEPPED(DTYPE, to + o + WIDTH, 1, 1, count - o - WIDTH, tail);
-      }
-#else
-      for (int o = 0; o < count; o += WIDTH) {
-#if INTERPOLATION == 0
-        const VALUE sum = gathered(line, places + o);
-#else
-        VALUE sum = EACH(0);
-        UNROLL_TAPS
-        for (int k = 0; k < TAPS_W; ++k) {
-          const VALUE weight = vload16(0, weights + k * CHUNK + o);
-          sum += weight == EACH(0) ? EACH(0) : weight * gathered(line, places + k * CHUNK + o);
+          STORE_STEPPED(DTYPE, to + o, 1, 1, count - o, sum);
         }
 #endif
-        STORE_STEPPED(DTYPE, to + o, 1, 1, count - o, sum);
       }
-#endif
     }
   }
 }
