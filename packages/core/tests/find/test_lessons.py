@@ -66,7 +66,7 @@ def test_the_error_that_is_left_is_the_one_seen() -> None:
 @pytest.mark.parametrize("false", [1e-300, 1e-6, 1e7, 1e300])
 def test_a_false_time_teaches_nothing_about_the_solvers_beside_it(false: float) -> None:
     others = {"a": 1.0, "b": 2.0, "c": 1.0}
-    before = forecasts(**dict.fromkeys("abcd", 1.0))
+    before = forecasts(a=1.0, b=1.0, c=1.0, d=1.0)
     lessons = taught(5, **others)
     learn(lessons, PROBLEM, before | forecasts(d=false), others | {"d": 1.0})
     learn(lessons, PROBLEM, before, others | {"d": false})

@@ -11,10 +11,10 @@ from convfind.find.budget import Budget
 from convfind.find.decision import Action, decide
 from convfind.find.isolation.choice import is_isolated
 from convfind.find.lineup import Lineup
-from convfind.find.network_programs import Field, worthwhile
+from convfind.find.network_programs import Field, time_of, worthwhile
 from convfind.policy import Policy
 from convfind.problem.contract import Problem
-from convfind.runtime.session import Progress, Session, silent
+from convfind.runtime.session import Part, Progress, Session, silent
 from convfind.solver.kernel_spec import Program
 
 
@@ -77,8 +77,10 @@ def _favoured(
     problems: Iterable[Problem], session: Session, policy: Policy
 ) -> tuple[dict[Problem, Field], dict[Program, None]]:
     fields, chosen = _opening(problems, session, policy)
-    for problem, field in fields.items() if len(fields) > 1 else ():
-        session.favoured[problem] = frozenset(field.able(chosen))
+    average = sum(map(time_of, fields.values())) / max(1, len(fields))
+    for problem, field in fields.items() if len(fields) > 1 and average > 0 else ():
+        part = Part(frozenset(field.able(chosen)), time_of(field) / average)
+        session.parts[problem] = part
     return fields, chosen
 
 

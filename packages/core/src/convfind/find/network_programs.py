@@ -13,17 +13,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from convfind.checking.measuring import expected_saving
-from convfind.find.known import INDEX, Forecast
+from convfind.find.known import INDEX, RELATED, Forecast
 from convfind.solver.kernel_spec import Program
 
-#: The share of a problem's time that a program for it alone has to save, and of how many problems'
-#: share at most is asked for where it is for a network of them. How they were chosen: ADR 0035.
-_WORTH, _SHARED_BY = 0.05, 16
+#: The share of a problem's time that a program for it alone has to save, the same where records of
+#: a related device say so, who promise less and keep it (ADR 0058), and of how many problems' share
+#: at most is asked for where it is for a network of them. How they were chosen: ADR 0035.
+_WORTH, _WORTH_BY_RECORDS, _SHARED_BY = 0.05, 0.02, 16
 #: That share was chosen where so many programs are compiled at once. Where more are, each of them
 #: is worth it for less, down to where finds take longer by all the runs that follow.
 _COMPILERS, _MOST_COMPILERS = 2, 16
 #: Times its run, what it saves a problem that anybody can run at all.
 _NOBODY = 10.0
+
+_NOTHING = Forecast(0.0, 0.0, "")
 
 Programs = frozenset[Program]
 
@@ -79,9 +82,11 @@ def worthwhile(
     ready |= dict.fromkeys(
         one for contender in contenders if contender.forecast is None for one in contender.programs
     )
-    whole = sum(field.weight * _least(field) for field in fields)
+    whole = sum(map(time_of, fields))
     cheaper = max(1.0, min(compilers, _MOST_COMPILERS) / _COMPILERS)
-    enough = _WORTH * whole / max(1, min(len(fields), _SHARED_BY)) / cheaper
+    recorded = sum(time_of(field) for field in fields if _is_recorded(field))
+    worth = _WORTH if 2 * recorded < whole else _WORTH_BY_RECORDS
+    enough = worth * whole / max(1, min(len(fields), _SHARED_BY)) / cheaper
     while True:
         savings: dict[Programs, float] = {}
         for field in fields:
@@ -114,6 +119,12 @@ def _savings(
             yield needed, field.weight * best.time_ms * share
 
 
-def _least(field: Field) -> float:
+def _is_recorded(field: Field) -> bool:
+    forecasts = (one.forecast for one in field.contenders.values() if one.forecast is not None)
+    return min(forecasts, default=_NOTHING).source == RELATED
+
+
+def time_of(field: Field) -> float:
+    """Return the time that a network is expected to spend in a problem, in ms."""
     known = (one.forecast.time_ms for one in field.contenders.values() if one.forecast is not None)
-    return min(known, default=0.0)
+    return field.weight * min(known, default=0.0)
