@@ -8,7 +8,7 @@ import random
 import pytest
 
 from convfind.checking.measuring import expected_saving
-from convfind.find.known import INDEX, RELATED, Forecast
+from convfind.find.known import INDEX, Forecast
 from convfind.find.network_programs import Contender, Field, worthwhile
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import Program
@@ -22,7 +22,7 @@ def field(weight: int = 1, *, error: float = 0.1, source: str = "x", **times: fl
     """A problem with a solver, of one program, for each name."""
     return Field(
         {
-            name: Contender(Forecast(time, error, source), frozenset({program(name)}))
+            name: Contender(Forecast(time, error, "x"), frozenset({program(name)}))
             for name, time in times.items()
         },
         weight,
@@ -44,14 +44,6 @@ def test_many_compilers_make_programs_worth_it_that_save_less() -> None:
     assert chosen(close) == "a"
     assert chosen(close, compilers=8) == "ab"
     assert chosen(close, compilers=1) == "a"
-
-
-def test_records_of_a_related_device_make_programs_worth_it_that_save_less() -> None:
-    close = field(a=1.0, b=1.05, source=RELATED)
-    assert chosen(close) == "ab"
-    large = field(9, c=1.0)
-    assert chosen(close, large) == "ac", "most of the network's time is known by something else"
-    assert chosen(field(a=1.0, b=1.5, source=RELATED)) == "a"
 
 
 def test_every_problem_has_somebody_who_can_run() -> None:

@@ -78,9 +78,10 @@ def _favoured(
 ) -> tuple[dict[Problem, Field], dict[Program, None]]:
     fields, chosen = _opening(problems, session, policy)
     average = sum(map(time_of, fields.values())) / max(1, len(fields))
-    for problem, field in fields.items() if len(fields) > 1 and average > 0 else ():
-        part = Part(frozenset(field.able(chosen)), time_of(field) / average)
-        session.parts[problem] = part
+    is_compiled = average > 0 and all(map(session.kernels.is_ready, chosen))
+    for problem, field in fields.items() if len(fields) > 1 else ():
+        share = time_of(field) / average if is_compiled else None
+        session.parts[problem] = Part(frozenset(field.able(chosen)), share)
     return fields, chosen
 
 

@@ -13,20 +13,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from convfind.checking.measuring import expected_saving
-from convfind.find.known import INDEX, RELATED, Forecast
+from convfind.find.known import INDEX, Forecast
 from convfind.solver.kernel_spec import Program
 
-#: The share of a problem's time that a program for it alone has to save, the same where records of
-#: a related device say so, who promise less and keep it (ADR 0058), and of how many problems' share
-#: at most is asked for where it is for a network of them. How they were chosen: ADR 0035.
-_WORTH, _WORTH_BY_RECORDS, _SHARED_BY = 0.05, 0.02, 16
+#: The share of a problem's time that a program for it alone has to save, and of how many problems'
+#: share at most is asked for where it is for a network of them. How they were chosen: ADR 0035.
+_WORTH, _SHARED_BY = 0.05, 16
 #: That share was chosen where so many programs are compiled at once. Where more are, each of them
 #: is worth it for less, down to where finds take longer by all the runs that follow.
 _COMPILERS, _MOST_COMPILERS = 2, 16
 #: Times its run, what it saves a problem that anybody can run at all.
 _NOBODY = 10.0
-
-_NOTHING = Forecast(0.0, 0.0, "")
 
 Programs = frozenset[Program]
 
@@ -84,9 +81,7 @@ def worthwhile(
     )
     whole = sum(map(time_of, fields))
     cheaper = max(1.0, min(compilers, _MOST_COMPILERS) / _COMPILERS)
-    recorded = sum(time_of(field) for field in fields if _is_recorded(field))
-    worth = _WORTH if 2 * recorded < whole else _WORTH_BY_RECORDS
-    enough = worth * whole / max(1, min(len(fields), _SHARED_BY)) / cheaper
+    enough = _WORTH * whole / max(1, min(len(fields), _SHARED_BY)) / cheaper
     while True:
         savings: dict[Programs, float] = {}
         for field in fields:
@@ -117,11 +112,6 @@ def _savings(
             behind = math.log(forecast.time_ms / best.time_ms)
             share = expected_saving(behind, max(forecast.error, best.error))
             yield needed, field.weight * best.time_ms * share
-
-
-def _is_recorded(field: Field) -> bool:
-    forecasts = (one.forecast for one in field.contenders.values() if one.forecast is not None)
-    return min(forecasts, default=_NOTHING).source == RELATED
 
 
 def time_of(field: Field) -> float:

@@ -16,9 +16,9 @@ from convfind.solver.applicability import Rejected
 #: which it is necessary has to promise more. Whose programs are not worth it to a network has to be
 #: ahead, of what was measured, by more than the error. How they were chosen: ADR 0035.
 READY_MARGIN, COMPILED_MARGIN, DECLINED_MARGIN = 1.0, 0.5, -1.0
-#: In a network of which a related device has records who is ready runs where that is expected to
-#: save at least this part of the time that problems take on average: a layer with a large share is
-#: worth more runs. How it was chosen, and for which records: ADR 0058.
+#: In a network that is compiled, and of which a related device has records, who is ready runs where
+#: that is expected to save at least this part of the time that problems take on average: a layer
+#: with a large share is worth more runs. How it was chosen, and for which records: ADR 0058.
 _WORTH_A_RUN, _LEAST_ERROR = 0.03, 0.1
 #: By so much at least, however sure a forecast is: a small lead is worth no program to a network.
 _LEAST_LEAD = 0.17
