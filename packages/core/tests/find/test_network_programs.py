@@ -18,7 +18,7 @@ def program(name: str) -> Program:
     return Program(KernelSource("mock", f"{name}.cl"))
 
 
-def field(weight: int = 1, *, error: float = 0.1, source: str = "x", **times: float) -> Field:
+def field(weight: int = 1, *, error: float = 0.1, **times: float) -> Field:
     """A problem with a solver, of one program, for each name."""
     return Field(
         {
