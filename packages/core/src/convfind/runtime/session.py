@@ -37,8 +37,8 @@ class Part(NamedTuple):
     """A problem's part in a network: what it may cost to find, beside the others."""
 
     favoured: frozenset[str]  # the solvers whose programs the network is worth
-    #: Of the network's time, in multiples of what a problem has on average. None where programs had
-    #: to be compiled for it: it then loses enough by those that are not.
+    #: The part of the network's time, in multiples of what a problem has on average. None where
+    #: programs had to be compiled for it: it then loses enough by those that are not.
     share: float | None = None
 
 
