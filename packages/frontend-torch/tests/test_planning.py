@@ -321,6 +321,37 @@ def test_a_graph_that_is_none_for_a_plan_says_why() -> None:
         planned(graph, [3], options)
 
 
+class Counting(nn.Module):
+    """A network that changes what it is given, and counts its calls in a buffer."""
+
+    calls: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 4, 3)
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return self.first(x.mul_(2)) * self.calls
+
+
+@needs_a_compiler
+def test_inputs_and_buffers_that_a_graph_changes_are_changed() -> None:
+    pytest.importorskip("convfind_networks")
+    model, twin = Counting().eval(), Counting().eval()
+    twin.load_state_dict(model.state_dict())
+    run = torch.compile(model, backend="convfind", options={"mode": "FAST", "keep_faster": False})
+    x = torch.randn(2, 3, 8, 8)
+    y = x.clone()
+    with torch.no_grad():
+        for _ in range(3):
+            torch.testing.assert_close(run(x), twin(y), atol=1e-3, rtol=1e-3)
+            torch.testing.assert_close(x, y)
+    assert model.calls.item() == 3
+    assert any("it changes an input or a buffer" in reason for _, reason in graph_places())
+
+
 def test_a_graph_with_parameters_inside_is_none_for_a_plan() -> None:
     pytest.importorskip("convfind_networks")
     from convfind_torch.options import Options

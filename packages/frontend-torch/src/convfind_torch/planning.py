@@ -258,6 +258,8 @@ class NoPlan(Exception):
 def _place(examples: Sequence[Any]) -> Place:
     if not all(type(one) in (torch.Tensor, torch.nn.Parameter) for one in examples):
         raise Unsuited("sizes may change, or inputs are no plain tensors")
+    if not all(one.numel() for one in examples):
+        raise Unsuited("an input has no elements")
     devices = {one.device for one in examples}
     if len(devices) != 1:
         raise Unsuited("the inputs lie on several devices, or there are none")

@@ -377,6 +377,25 @@ def test_everything_that_is_not_supported_is_listed_at_once() -> None:
     assert not any("relu" in one for one in operators)
 
 
+def test_a_program_that_changes_what_it_is_given_is_refused() -> None:
+    class Counting(nn.Module):
+        calls: torch.Tensor
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("calls", torch.zeros(1))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            return x.mul_(2) + self.calls
+
+    with pytest.raises(UnsupportedError) as caught:
+        Network.from_torch(exported(Counting(), torch.zeros(2, 3))).graph()
+    assert [(one.node, one.reason) for one in caught.value.unsupported] == [
+        (name, "it changes an input or a buffer") for name in ("calls", "x")
+    ]
+
+
 def test_a_module_is_no_exported_program() -> None:
     with pytest.raises(ModelFormatError, match=r"give what torch\.export\.export returns"):
         Network.from_torch(nn.ReLU())

@@ -50,9 +50,18 @@ class Importer:
             except NotSupported as exc:
                 if str(exc):
                     self._unsupported.append(Unsupported(str(node.target), node.name, str(exc)))
+        self._unsupported += self._changes()
         if self._unsupported:
             raise UnsupportedError(self._model.name, self._unsupported)
         return self._builder.graph(self._outputs())
+
+    def _changes(self) -> list[Unsupported]:
+        """Return the inputs and buffers that the program changes, which no plan does."""
+        return [
+            Unsupported("output", spec.target or spec.arg.name, "it changes an input or a buffer")
+            for spec in self._model.program.graph_signature.output_specs
+            if "MUTATION" in spec.kind.name
+        ]
 
     def _placeholder(self, node: Any, bound: Bound) -> Value:
         if node.name in self._model.weights:
