@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import byref, c_int, c_int64, c_void_p
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -111,3 +112,31 @@ def test_the_workspace_is_as_large_as_the_greediest_product_asks(standin: Standi
             np.testing.assert_array_equal(c, a @ a)
         assert sizes == [32, 128]
         library.close()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize(
+    ("a", "b", "more"),
+    [
+        ((4, 6, 19, 8), (4, 6, 8, 19), {"alpha": 0.125}),
+        ((2, 9, 17), (2, 17, 12), {"strides": {"a": (153, 1, 9), "b": (204, 1, 17)}}),
+        ((3, 5, 33), (33, 6), {}),
+        ((7, 33), (3, 33, 6), {}),
+        ((4, 0), (0, 5), {}),
+    ],
+    ids=str,
+)
+def test_products_of_matrices_are_the_librarys(
+    standin: Standin, dtype: str, a: tuple[int, ...], b: tuple[int, ...], more: dict[str, Any]
+) -> None:
+    pytest.importorskip("convfind_backend_hip", reason="the HIP backend is not installed")
+    operators = pytest.importorskip("convfind_operators")
+    from convfind_operators.testing import assert_operator
+
+    assert standin.root
+    problem = operators.MatMulProblem(a=a, b=b, dtype=dtype, **more)
+    with convfind.open("hip:0") as handle:
+        device = handle.session.device
+        solver = operators.solver_of(problem, device.target)
+        assert solver.solver_id == f"operators-matmul{'-library' if problem.k else ''}"
+        assert_operator(problem, device)

@@ -28,6 +28,7 @@ _NO_TRANSPOSE, _TRANSPOSE = 111, 112
 _DATATYPES = {
     DataType.FLOAT16: 150,
     DataType.FLOAT32: 151,
+    DataType.FLOAT64: 152,
     DataType.INT8: 160,
     DataType.INT32: 162,
     DataType.BFLOAT16: 168,
@@ -140,8 +141,8 @@ class RocBlas:
         Raises `LaunchError` for an epilogue, which rocBLAS's products do not have.
         """
         refuse_epilogue(gemm)
-        integer = gemm.c.dtype is DataType.INT32
-        compute = _DATATYPES[DataType.INT32 if integer else DataType.FLOAT32]
+        is_own = gemm.c.dtype in (DataType.INT32, DataType.FLOAT64)
+        compute = _DATATYPES[gemm.c.dtype if is_own else DataType.FLOAT32]
         alpha = gemm_scale(gemm.alpha, gemm.c.dtype)
         beta = gemm_scale(gemm.beta, gemm.c.dtype)
         kind = _DATATYPES[gemm.a.dtype]

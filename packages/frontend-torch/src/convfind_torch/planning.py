@@ -204,7 +204,11 @@ class Promises(NamedTuple):
     def of_now(cls, place: Place) -> Self:
         """Return what they ask now, on a place's device."""
         is_gpu = place.handle.target.kind is DeviceKind.GPU
-        flags = (("Convolution", native.tf32_of_convolutions), ("Linear", native.tf32_of_products))
+        flags = (
+            ("Convolution", native.tf32_of_convolutions),
+            ("Linear", native.tf32_of_products),
+            ("MatMul", native.tf32_of_products),
+        )
         tf32 = tuple(kind for kind, allows in flags if is_gpu and allows())
         autocast = None
         if is_gpu and torch.is_autocast_enabled("cuda"):

@@ -123,8 +123,8 @@ class Network:
             mode: of the finds, as `Handle.find` takes it; None for the environment's, else
                 ``HYBRID`` on GPUs: a plan's sizes do not change.
             channels_last: whether values lie so where they can; None: as the device wants it.
-            allow_tf32: kinds of operations, such as ``("Convolution", "Linear")``, whose float32
-                factors may be rounded to TF32.
+            allow_tf32: kinds of operations, of ``("Convolution", "Linear", "MatMul")``, whose
+                float32 factors may be rounded to TF32.
             autocast: ``float16`` or ``bfloat16``: the products of a float32 network are computed in
                 this type, as PyTorch's autocast has it, once norms are folded into them.
             deterministic: only solvers that promise the same bits in every run.

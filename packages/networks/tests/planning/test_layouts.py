@@ -38,6 +38,7 @@ from convfind_networks.ops import (
     Convolution,
     Geometry,
     GlobalPool,
+    MatMul,
     PoolKind,
     Reshape,
     Transpose,
@@ -232,3 +233,53 @@ def test_float32_is_channels_last_where_the_device_is_quicker_so(
     target = Target("b", "d", kind, "v", "p", arch, 1, "1", features=features)
     posing = Posing("network", cast("Handle", SimpleNamespace(target=target)))
     assert posing.prefers_channels_last(graph_of(lambda b, x: conv(b, x), X)) is expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides"),
+    [
+        ((3, 5), (1, 5)),
+        ((2, 3, 5), (15, 1, 5)),
+        ((2, 4, 3, 5), (60, 15, 1, 5)),
+        ((1, 1, 2, 1, 3, 5), (30, 30, 15, 15, 1, 5)),
+    ],
+)
+@pytest.mark.parametrize("prefer", [False, True])
+def test_products_read_transposed_matrices_where_they_lie(
+    shape: tuple[int, ...], strides: tuple[int, ...], prefer: bool
+) -> None:
+    rank = len(shape)
+    order = (*range(rank - 2), rank - 1, rank - 2)
+
+    def product(b: GraphBuilder, x: Value) -> dict[str, Value]:
+        turned = b.add(Transpose(order), b.add(RELU, x), name="turned")
+        return {"y": b.add(MatMul(), x, turned), "z": b.add(MatMul(), turned, x)}
+
+    graph = graph_of(product, shape)
+    laid_out = lay_out(graph, channels_last_where_possible(graph, prefer=prefer))
+    assert laid_out.turned == {"turned"}
+    assert laid_out.own_strides("turned") == strides
+    ops = {node.output: node.op for node in laid_out.graph.nodes}
+    assert isinstance(ops["turned"], Reshape)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 3, 2), (0, 2, 1, 3)])
+def test_what_others_read_transposed_is_copied(order: tuple[int, ...]) -> None:
+    def copied(b: GraphBuilder, x: Value) -> dict[str, Value]:
+        turned = b.add(Transpose(order), b.add(RELU, x))
+        outputs = {"y": b.add(MatMul(), turned, turned)}
+        return outputs if order[1] == 2 else {**outputs, "z": b.add(RELU, turned)}
+
+    graph = graph_of(copied, (2, 3, 3, 3))
+    laid_out = lay_out(graph, channels_last_where_possible(graph, prefer=False))
+    assert not laid_out.turned
+    assert sum(isinstance(node.op, Transpose) for node in laid_out.graph.nodes) == 1
+
+
+def test_a_transposed_output_is_copied() -> None:
+    def shown(b: GraphBuilder, x: Value) -> dict[str, Value]:
+        turned = b.add(Transpose((1, 0)), b.add(RELU, x))
+        return {"y": b.add(MatMul(), x, turned), "z": turned}
+
+    graph = graph_of(shown, (3, 5))
+    assert not lay_out(graph, channels_last_where_possible(graph)).turned

@@ -73,7 +73,7 @@ def run_in_arena(
             at, offset = apart[view.block], view.offset
         elif offset is None:  # an input, or a part of one
             at, offset = given[view.block].reshape(-1).view(np.uint8), view.offset
-        strides = None if laid_out is None else laid_out.pixel_strides(name)
+        strides = None if laid_out is None else laid_out.own_strides(name)
         if strides is not None:
             steps = tuple(step * value.dtype.itemsize for step in strides)
             return np.ndarray(value.shape, value.dtype, at.data, offset, steps)

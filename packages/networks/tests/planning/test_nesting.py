@@ -46,8 +46,8 @@ def test_both_pieces_of_a_fire_module_lie_in_the_whole() -> None:
     (whole,) = {place.whole for place in laid_out.within.values()}
     assert laid_out.graph.producers[whole].op == Concat(1)
     name = next(iter(laid_out.within))
-    assert laid_out.pixel_strides(name) == (5 * 7 * 96, 1, 7 * 96, 96)
-    assert laid_out.pixel_strides(whole) is None
+    assert laid_out.own_strides(name) == (5 * 7 * 96, 1, 7 * 96, 96)
+    assert laid_out.own_strides(whole) is None
 
 
 def test_a_dense_block_is_one_tensor_from_its_first_concatenation_on() -> None:

@@ -13,7 +13,7 @@ from convfind.handle import Handle
 from convfind.problem import ConvProblem
 from convfind_networks import Graph, GraphBuilder, Value
 from convfind_networks.errors import BindingError
-from convfind_networks.ops import Identity
+from convfind_networks.ops import Identity, MatMul, Transpose
 from convfind_networks.plan import Plan
 
 
@@ -132,3 +132,16 @@ def test_promises_are_those_of_every_convolution(handle: Handle, graph: Graph, p
     assert all(one.allow_tf32 and one.deterministic for one in problems(other))
     products = compiled(handle, graph, allow_tf32=["Linear"], **given)
     assert not any(one.allow_tf32 for one in problems(products))
+
+
+def test_products_of_computed_matrices_have_a_permission_of_their_own(handle: Handle) -> None:
+    def product(builder: GraphBuilder, x: Value) -> Value:
+        return builder.add(MatMul(), x, builder.add(Transpose((1, 0)), x))
+
+    for kinds, allows in (("Convolution", "Linear"), False), (("MatMul",), True):
+        plan = compiled(handle, graph_of(product, (5, 7)), allow_tf32=kinds, channels_last=False)
+        (task,) = plan.schedule.tasks
+        problem: Any = task.problem
+        assert problem.kind == "matmul"
+        assert problem.allow_tf32 is allows
+        assert dict(problem.strides) == {"b": (1, 7)}

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from convfind.checking.accuracy import TF32_ROUNDOFF
 from convfind.errors import ProblemError
 from convfind_operators.element_type import ElementType
 from convfind_operators.elementwise import broadcast
@@ -19,12 +20,23 @@ from convfind_operators.walk import View, Walk
 
 @dataclass(frozen=True, kw_only=True)
 class MatMulProblem(Operator):
-    """``y = a @ b``: the last two axes by NumPy's rules, the others repeated to a common shape."""
+    """``y = alpha * (a @ b)``: the last two axes by NumPy's rules, the others repeated.
+
+    Matrices that lie transposed are those with such strides.
+
+    Attributes:
+        a: the shape of the left factor.
+        b: the shape of the right factor.
+        alpha: what all sums are multiplied by before they are stored; 1 for whole numbers.
+        allow_tf32: whether factors of float32 may be rounded to TF32.
+    """
 
     kind: ClassVar[str] = "matmul"
 
     a: Shape
     b: Shape
+    alpha: float = 1.0
+    allow_tf32: bool = False
 
     def __post_init__(self) -> None:
         for name in ("a", "b"):
@@ -32,6 +44,9 @@ class MatMulProblem(Operator):
         if not self.a or not self.b or self.a[-1] != self.b[max(len(self.b) - 2, 0)]:
             raise ProblemError("b", self.b, f"a shape with {self.a[-1:]} rows")
         super().__post_init__()
+        self._set("alpha", float(self.alpha))
+        if self.alpha != 1 and not self.dtype.is_float:
+            raise ProblemError("alpha", self.alpha, f"1 for products of {self.dtype}")
 
     @property
     def m(self) -> int:
@@ -88,14 +103,17 @@ class MatMulProblem(Operator):
 
     def reference(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Multiply."""
-        return {"y": np.asarray(inputs["a"] @ inputs["b"])}
+        product = np.asarray(inputs["a"] @ inputs["b"])
+        return {"y": product if self.alpha == 1 else self.alpha * product}
 
     def allowed_error(
         self, inputs: Mapping[str, Array], results: Mapping[str, Array]
     ) -> dict[str, Array]:
         """Return what the roundings of a sum come to."""
-        sums = np.abs(inputs["a"]) @ np.abs(inputs["b"])
-        return {"y": (self.k + 2) * self.dtype.arithmetic.unit_roundoff * np.asarray(sums)}
+        sums = abs(self.alpha) * np.asarray(np.abs(inputs["a"]) @ np.abs(inputs["b"]))
+        is_tf32 = self.allow_tf32 and self.dtype is ElementType.FLOAT32
+        factors = 2 * TF32_ROUNDOFF if is_tf32 else 0.0
+        return {"y": ((self.k + 3) * self.dtype.arithmetic.unit_roundoff + factors) * sums}
 
 
 def _last(operand: Operand, shape: Shape, *, column: bool = False) -> tuple[int, int]:

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from convfind.device.target import Target
 from convfind.reasons import Reason
 from convfind.solver.applicability import Applicability, Rejected
-from convfind.solver.recipe import Launch, Step, i32, i64
+from convfind.solver.recipe import BufferArg, Launch, Memory, Step, i32, i64, moved_to
+from convfind_operators.copy_solver import CopySolver
 from convfind_operators.launching import (
     Division,
     arguments_of,
     has_vectors,
     kernel,
+    number,
     row_sizes,
     step_class,
 )
 from convfind_operators.matmul import MatMulProblem
-from convfind_operators.solver import OperatorSolver, walkable
+from convfind_operators.rearrangement import CopyProblem
+from convfind_operators.solver import OperatorSolver, Planned, walkable
 from convfind_operators.walk import Walk
 
 #: Rows of a block on CPUs, the side of a tile on GPUs, and what a work-group is there.
 _ROWS, _TILE, _GROUP, _MOST_GROUPS = 6, 64, 256, 2**20
+#: So many rows read a transposed b as quickly as a copy of it.
+_FEW_ROWS = 2 * _ROWS
 
 
 class MatMulSolver(OperatorSolver):
-    """One launch for all matrices of a batch."""
+    """One launch for all matrices of a batch; on CPUs a transposed b is copied before."""
 
     family = MatMulProblem
 
@@ -32,6 +39,25 @@ class MatMulSolver(OperatorSolver):
         if target.max_work_group < _GROUP and not has_vectors(target):
             return Rejected(Reason.WORK_GROUP, f"needs {_GROUP} work-items")
         return walkable(_batch(problem))
+
+    def planned(self, problem: MatMulProblem, target: Target, limit: int | None) -> Planned:
+        """Return the launch, and on CPUs what lets its vectors be neighbours in b."""
+        b, copier = problem.operand("b"), CopySolver(CopyProblem)
+        is_apart = problem.n > 1 and step_class(_batch(problem).views[1]) == 2
+        if not has_vectors(target) or not is_apart or problem.m <= _FEW_ROWS:
+            return super().planned(problem, target, limit)
+        copy = CopyProblem(x=b.shape, dtype=b.dtype, strides={"x": b.strides})
+        nbytes = copy.operand("y").nbytes
+        if (limit is not None and nbytes > limit) or not copier.takes(copy, target):
+            return super().planned(problem, target, limit)
+        strides = {one.name: one.strides for one in problem.operands}
+        neat = replace(problem, strides={**strides, "b": copy.operand("y").strides})
+        workspace = BufferArg(Memory.WORKSPACE)
+        steps = (
+            *moved_to(copier.steps(copy, target), {"x": BufferArg("b"), "y": workspace}),
+            *moved_to(self.steps(neat, target), {"b": workspace}),
+        )
+        return steps, nbytes
 
     def steps(self, problem: MatMulProblem, target: Target) -> tuple[Step, ...]:
         """One launch."""
@@ -42,11 +68,12 @@ class MatMulSolver(OperatorSolver):
             problem.walk.views[1].steps[-2],
             problem.walk.views[2].steps[-3],
         )
-        _, b, y = batch.views
+        a, b, y = batch.views
         macros: dict[str, int | str] = {
             "DTYPE": problem.dtype.upper(),
             "CF_ARITHMETIC": problem.dtype.arithmetic.upper(),
             "OUTER": len(batch.sizes) - 1,
+            **({} if vectors else {"A_IS": step_class(a)}),
             "B_IS": step_class(b),
             "Y_IS": step_class(y) or 2,
         }
@@ -65,6 +92,7 @@ class MatMulSolver(OperatorSolver):
             *map(i32, (m, k, n)),
             i64(every),
             i64(per_item),
+            number(problem.alpha, problem.dtype.arithmetic),
         )
         return (Launch(kernel("matmul", "operators_matmul", target, macros), arguments, *sizes),)
 

@@ -13,6 +13,7 @@ from convfind_operators.copy_solver import CopySolver
 from convfind_operators.elementwise_solver import ElementwiseSolver
 from convfind_operators.epilogue_gradient_solver import EpilogueGradientSolver
 from convfind_operators.gather_solver import GatherSolver
+from convfind_operators.library_matmul_solver import LibraryMatMulSolver
 from convfind_operators.line_solver import LineSolver
 from convfind_operators.local_response_solver import LocalResponseNormSolver
 from convfind_operators.matmul_solver import MatMulSolver
@@ -27,7 +28,8 @@ from convfind_operators.top_k_solver import TopKSolver
 
 _FAMILIES: tuple[type[OperatorSolver], ...] = (
     *(CopySolver, ElementwiseSolver, PoolingSolver, LineSolver, LocalResponseNormSolver),
-    *(MatMulSolver, GatherSolver, ResizeSolver, ScanSolver, PointwiseDepthwiseSolver),
+    *(LibraryMatMulSolver, MatMulSolver, GatherSolver, ResizeSolver, ScanSolver),
+    PointwiseDepthwiseSolver,
     *(ScatterSolver, TopKSolver, EpilogueGradientSolver),
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -51,6 +51,15 @@ class Graph:
     def producers(self) -> Mapping[str, Node]:
         """The node that computes each value; inputs and constants have none."""
         return {name: node for node in self.nodes for name in node.outputs}
+
+    @cached_property
+    def readers(self) -> Mapping[str, tuple[Node, ...]]:
+        """The nodes that read each value, in order; once each."""
+        readers: defaultdict[str, list[Node]] = defaultdict(list)
+        for node in self.nodes:
+            for name in dict.fromkeys(node.inputs):
+                readers[name].append(node)
+        return {name: tuple(readers[name]) for name in self.values}
 
     @cached_property
     def uses(self) -> Mapping[str, int]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from convfind_networks.graph import Graph, Node, Value
-from convfind_networks.ops import Transpose
+from convfind_networks.ops import MatMul, Transpose
 
 #: States that are kept after each node: all of them while up to seven values are alive.
 MOST_STATES = 4096
@@ -105,14 +105,35 @@ def view_layouts(graph: Graph, node: Node) -> tuple[tuple[bool, bool], ...]:
     """Return how a transpose reads and writes without a copy: channels move to the end, or back.
 
     Channels-last memory is that of a channels-first tensor whose last dimension are the channels.
+    Without layouts a copy is spared where products read matrices that lie transposed.
     """
-    values = [graph.values[name] for name in (*node.inputs, *node.outputs)]
-    if not isinstance(node.op, Transpose) or not all(map(has_layout, values)):
+    if not isinstance(node.op, Transpose):
         return ()
-    order, spatial = node.op.order, tuple(range(1, len(node.op.order) - 1))
+    order = node.op.order
+    if _is_of_matrices(order) and _is_only_multiplied(graph, node):
+        return ((False, False),)
+    values = [graph.values[name] for name in (*node.inputs, *node.outputs)]
+    if not all(map(has_layout, values)):
+        return ()
+    spatial = tuple(range(1, len(order) - 1))
     from_end = order == (0, len(order) - 1, *spatial)
     to_end = order == (0, *(axis + 1 for axis in spatial), 1)
     return ((False, True),) * from_end + ((True, False),) * to_end
+
+
+def _is_of_matrices(order: tuple[int, ...]) -> bool:
+    """Tell whether an order swaps the last two dimensions, and no others."""
+    rank = len(order)
+    return rank > 1 and order == (*range(rank - 2), rank - 1, rank - 2)
+
+
+def _is_only_multiplied(graph: Graph, node: Node) -> bool:
+    """Tell whether nothing but products of matrices reads what a node makes of computed values."""
+    return (
+        not any(graph.values[name].is_constant for name in node.inputs)
+        and node.output not in graph.outputs.values()
+        and {type(one.op) for one in graph.readers[node.output]} == {MatMul}
+    )
 
 
 def assign_layouts(

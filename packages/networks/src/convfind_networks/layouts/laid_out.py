@@ -24,15 +24,24 @@ class LaidOut:
     """A graph, and which of its values lie channels-last; all others lie channels-first.
 
     Constants may be put down in either layout and are in no set. Values ``within`` others have
-    no memory of their own; the others are within none.
+    no memory of their own; the others are within none. Matrices that are ``turned`` lie transposed,
+    channels-first: their memory is that of what a transpose would read.
     """
 
     graph: Graph
     channels_last: frozenset[str]
     within: Mapping[str, Within] = field(default_factory=lambda: MappingProxyType({}))
+    turned: frozenset[str] = frozenset()
 
-    def pixel_strides(self, name: str) -> tuple[int, ...] | None:
-        """Return the strides of a value that lies within another one, in elements; else None."""
+    def own_strides(self, name: str) -> tuple[int, ...] | None:
+        """Return the strides of a value that is not packed as its layout has it; else None.
+
+        It lies within another one, or its matrices are turned.
+        """
+        if name in self.turned:
+            *outer, rows, columns = self.graph.values[name].shape
+            *steps, column, row = packed_strides((*outer, columns, rows), channels_last=False)
+            return (*steps, row, column)
         place = self.within.get(name)
         if place is None:
             return None
@@ -58,6 +67,7 @@ class _Copying:
         #: The value that is another one in a layout.
         self._names: dict[tuple[str, bool], str] = {}
         self._last: set[str] = set()
+        self._turned: set[str] = set()
         self._copies: defaultdict[str | None, list[Copy]] = defaultdict(list)
         for copy in plan.copies:
             self._copies[copy.before].append(copy)
@@ -71,7 +81,7 @@ class _Copying:
             for public, name in self._graph.outputs.items()
         }
         made = Graph(self._graph.inputs, outputs, tuple(nodes), self._values)
-        return LaidOut(made, frozenset(self._last))
+        return LaidOut(made, frozenset(self._last), turned=frozenset(self._turned))
 
     def _nodes(self) -> Iterator[Node]:
         for node in self._graph.nodes:
@@ -86,7 +96,10 @@ class _Copying:
             yield self._copied(copy)
 
     def _op(self, node: Node) -> Op:
-        if self._plan.nodes[node.output] in view_layouts(self._graph, node):
+        layouts = self._plan.nodes[node.output]
+        if layouts in view_layouts(self._graph, node):
+            if layouts == (False, False):
+                self._turned.add(node.output)
             return Reshape(self._values[node.output].type.shape)
         return node.op
 

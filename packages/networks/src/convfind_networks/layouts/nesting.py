@@ -42,10 +42,7 @@ class _Nesting:
 
     def result(self) -> Mapping[str, Within]:
         found: dict[str, Within] = {}
-        readers: dict[str, list[Node]] = {}
-        for node in self.graph.nodes:
-            for name in node.inputs:
-                readers.setdefault(name, []).append(node)
+        readers = self.graph.readers
         outputs = set(self.graph.outputs.values())
         # The last concatenations first: what they join lies where they lie.
         for node in reversed(self.graph.nodes):

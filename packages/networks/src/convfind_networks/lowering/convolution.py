@@ -23,7 +23,7 @@ def convolution(around: Surroundings, node: Node) -> Call:
         around.type(w).shape,
         dtype=around.dtype(x),
         channels_last=around.is_last(node.output),
-        y_strides=around.laid_out.pixel_strides(node.output),
+        y_strides=around.laid_out.own_strides(node.output),
         **_options(op.epilogue),
     )
     return _call(node, problem, op.epilogue)

@@ -49,6 +49,6 @@ def _strides(around: Surroundings, problem: Any, operands: Mapping[str, str]) ->
         if around.is_constant(value):
             continue
         packed = packed_strides(operand.shape, channels_last=around.is_last(value))
-        steps = around.laid_out.pixel_strides(value) or packed
+        steps = around.laid_out.own_strides(value) or packed
         if steps != operand.strides:
             yield operand.name, steps

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from convfind.device.target import DeviceKind
 from convfind.handle import Handle
 from convfind.problem import ConvProblem
-from convfind.types import DataType
 from convfind_networks.graph import Graph, Node
 from convfind_networks.layouts import LaidOut, LayoutPlan, lay_out, nested
 from convfind_networks.lowering import Call, fusible_pairs, lower
+from convfind_networks.ops import MatMul
 
 #: Types that matrix units multiply.
 _NARROW = frozenset({"float16", "bfloat16"})
@@ -55,10 +56,12 @@ class Posing:
         return any(value.type.dtype.name in _NARROW for value in graph.values.values())
 
     def _posed(self, call: Call) -> Call:
-        problem = call.problem
+        problem: Any = call.problem
+        tf32 = call.node.op.kind in self.allow_tf32 and problem.operands[0].dtype == "float32"
+        if isinstance(call.node.op, MatMul):
+            return replace(call, problem=replace(problem, allow_tf32=True)) if tf32 else call
         if not isinstance(problem, ConvProblem):
             return call
-        tf32 = call.node.op.kind in self.allow_tf32 and problem.dtype is DataType.FLOAT32
         if (tf32, self.deterministic) == (problem.allow_tf32, problem.deterministic):
             return call
         changed = replace(problem, allow_tf32=tf32, deterministic=self.deterministic)
