@@ -64,6 +64,26 @@
 #define CF_LITERAL_FLOAT32(number) number##f
 #define CF_LITERAL_FLOAT64(number) number
 
+// A quotient to a few roundings; 0 for some whose denominator is above 2^126.
+#ifndef __CUDACC_RTC__
+#define CF_QUOTIENT(x, y) ((x) / (y))
+#else
+#define CF_QUOTIENT(x, y) CF_JOIN(CF_QUOTIENT_, CF_ARITHMETIC)(x, y)
+#define CF_QUOTIENT_FLOAT32(x, y) __fdividef(x, y)
+#define CF_QUOTIENT_FLOAT64(x, y) ((x) / (y))
+#endif
+
+// `tail`: erfc(|x| / sqrt(2)) / 2, the part of a normal distribution that is beyond |x|. In float32, where libraries take 90
+// instructions, t * P(t) * exp(-x^2 / 2) with t = 1 / (1 + 0.35 |x|), which is within 3.2e-8 of it, fitted by least squares.
+#define CF_NORMAL_TAIL(type, tail, x) CF_JOIN(CF_NORMAL_TAIL_, CF_ARITHMETIC)(type, tail, x)
+#define CF_NORMAL_TAIL_FLOAT64(type, tail, x) \
+  const type tail = CF_LITERAL(0.5) * erfc(CF_LITERAL(0.70710678118654752) * fabs(x));
+#define CF_NORMAL_TAIL_FLOAT32(type, tail, x)                                                                         \
+  const type cf_t = CF_QUOTIENT((type)(1), 1 + 0.35f * CF_MATH(fabs)(x));                                             \
+  const type cf_high = ((-0.0291457253f * cf_t + 0.143970804f) * cf_t - 0.255712619f) * cf_t + 0.159172528f;          \
+  const type cf_low = ((cf_high * cf_t - 0.0231088685f) * cf_t + 0.105507659f) * cf_t + 0.119832939f;                 \
+  const type tail = cf_t * ((cf_low * cf_t + 0.139861862f) * cf_t + 0.139621405f) * CF_EXP(-0.5f * (x) * (x));
+
 // Defines `function` of `type`: CF_NUMBER, or in OpenCL C a vector of them. A NaN stays one.
 #define CF_DEFINE_ACTIVATION(function, type)                                                       \
   CF_INLINE type function(const type x, const CF_NUMBER a, const CF_NUMBER b, const CF_NUMBER c) { \
@@ -75,23 +95,25 @@
 #define CF_BODY_OF_CLIP(type) return CF_BETWEEN(type, a, x, b);
 #define CF_BODY_OF_LEAKY(type) return x < (type)(0) ? a * x : x;
 #define CF_BODY_OF_ELU(type) return x > (type)(0) ? x : a * CF_MATH(expm1)(x);
-#define CF_BODY_OF_SIGMOID(type) return 1 / (1 + CF_EXP(-x));
+#define CF_BODY_OF_SIGMOID(type) return CF_QUOTIENT((type)(1), 1 + CF_EXP(-x));
 #define CF_BODY_OF_TANH(type) return b * CF_MATH(tanh)(a * x);
-#define CF_BODY_OF_SILU(type) return x / (1 + CF_EXP(-x));
+#define CF_BODY_OF_SILU(type) return CF_QUOTIENT(x, 1 + CF_EXP(-x));
 #define CF_BODY_OF_HARD_SWISH(type)            \
   const type factor = x / 6 + CF_LITERAL(0.5); \
   return x * CF_BETWEEN(type, 0, factor, 1);
 #define CF_BODY_OF_HARD_SIGMOID(type) \
   const type line = a * x + b;        \
   return CF_BETWEEN(type, 0, line, 1);
-#define CF_BODY_OF_GELU_ERF(type) return CF_LITERAL(0.5) * x * CF_MATH(erfc)(CF_LITERAL(-0.70710678118654752) * x);
+#define CF_BODY_OF_GELU_ERF(type) \
+  CF_NORMAL_TAIL(type, tail, x)   \
+  return x * (x < (type)(0) ? tail : 1 - tail);
 // (1 + tanh(t)) / 2 is the sigmoid of 2 t.
 #define CF_BODY_OF_GELU_TANH(type) \
-  return x / (1 + CF_EXP(CF_LITERAL(-1.5957691216057308) * x * (1 + CF_LITERAL(0.044715) * x * x)));
+  return CF_QUOTIENT(x, 1 + CF_EXP(CF_LITERAL(-1.5957691216057308) * x * (1 + CF_LITERAL(0.044715) * x * x)));
 // With e = exp(x) the factor is (e^2 + 2 e) / (e^2 + 2 e + 2), which above 20 is 1.
 #define CF_BODY_OF_MISH(type)                                 \
   const type e = CF_EXP(CF_BETWEEN(type, x, x, 20));          \
-  return x * (e * (e + 2) / (e * (e + 2) + 2));
+  return x * CF_QUOTIENT(e * (e + 2), e * (e + 2) + 2);
 #define CF_BODY_OF_SOFTPLUS(type) \
   const type t = a * x;           \
   return (CF_BETWEEN(type, 0, t, t) + CF_MATH(log1p)(CF_MATH(exp)(-CF_MATH(fabs)(t)))) / a;

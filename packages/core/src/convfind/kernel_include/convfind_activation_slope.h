@@ -17,32 +17,33 @@
 #define CF_ONE_OR(type, condition, other) ((condition) ? (type)(other) : (type)(1))
 #define CF_INSIDE(type, low, x, high, slope) \
   ((x) <= (type)(low) ? (type)(0) : (x) >= (type)(high) ? (type)(0) : (type)(slope))
-#define CF_SIGMOID(x) (1 / (1 + CF_EXP(-(x))))
+#define CF_SIGMOID(type, x) CF_QUOTIENT((type)(1), 1 + CF_EXP(-(x)))
 
 #define CF_SLOPE_OF_RELU(type) return CF_ONE_OR(type, x <= (type)(0), 0);
 #define CF_SLOPE_OF_CLIP(type) return CF_INSIDE(type, a, x, b, 1);
 #define CF_SLOPE_OF_LEAKY(type) return CF_ONE_OR(type, x <= (type)(0), a);
-#define CF_SLOPE_OF_SILU(type)                   \
-  const type s = CF_SIGMOID(x);                  \
+#define CF_SLOPE_OF_SILU(type)                      \
+  const type s = CF_SIGMOID(type, x);               \
   const type near = CF_BETWEEN(type, -100, x, 100); \
   return s * (1 + near * (1 - s));
 #define CF_SLOPE_OF_HARD_SWISH(type) \
   return x <= (type)(-3) ? (type)(0) : x >= (type)(3) ? (type)(1) : x / 3 + CF_LITERAL(0.5);
 // Where the density of the normal distribution is not 0 anyway.
-#define CF_SLOPE_OF_GELU_ERF(type)                                                                \
-  const type near = CF_BETWEEN(type, -20, x, 20);                                                 \
-  return CF_LITERAL(0.5) * CF_MATH(erfc)(CF_LITERAL(-0.70710678118654752) * near) +               \
-         CF_LITERAL(0.39894228040143268) * near * CF_MATH(exp)(CF_LITERAL(-0.5) * near * near);
-#define CF_SLOPE_OF_GELU_TANH(type)                                                                       \
-  const type near = CF_BETWEEN(type, -20, x, 20);                                                         \
-  const type square = near * near;                                                                        \
-  const type s = CF_SIGMOID(CF_LITERAL(1.5957691216057308) * near * (1 + CF_LITERAL(0.044715) * square)); \
+#define CF_SLOPE_OF_GELU_ERF(type)                \
+  const type near = CF_BETWEEN(type, -20, x, 20); \
+  CF_NORMAL_TAIL(type, tail, near)                \
+  return (near < (type)(0) ? tail : 1 - tail) +   \
+         CF_LITERAL(0.39894228040143268) * near * CF_EXP(CF_LITERAL(-0.5) * near * near);
+#define CF_SLOPE_OF_GELU_TANH(type)                                                                             \
+  const type near = CF_BETWEEN(type, -20, x, 20);                                                               \
+  const type square = near * near;                                                                              \
+  const type s = CF_SIGMOID(type, CF_LITERAL(1.5957691216057308) * near * (1 + CF_LITERAL(0.044715) * square)); \
   return s + near * (s * (1 - s)) * CF_LITERAL(1.5957691216057308) * (1 + CF_LITERAL(0.134145) * square);
 // See CF_BODY_OF_MISH.
-#define CF_SLOPE_OF_MISH(type)                                 \
-  const type near = CF_BETWEEN(type, -80, x, 20);              \
-  const type e = CF_EXP(near);                                 \
-  const type d = e * (e + 2) + 2;                              \
+#define CF_SLOPE_OF_MISH(type)                    \
+  const type near = CF_BETWEEN(type, -80, x, 20); \
+  const type e = CF_EXP(near);                    \
+  const type d = e * (e + 2) + 2;                 \
   return e * (e + 2) / d + near * (4 * e / d) * ((e + 1) / d);
 #define CF_SLOPE_OF_ABS(type) return x > (type)(0) ? (type)(1) : x < (type)(0) ? (type)(-1) : x;
 #define CF_SLOPE_OF_POWER(type) \
@@ -57,16 +58,16 @@
 #define CF_SLOPE_OF_SOFTPLUS(type) return -CF_MATH(expm1)(-a * x);
 #else
 #define CF_SLOPE_OF_ELU(type) return CF_ONE_OR(type, x <= (type)(0), a * CF_MATH(exp)(x));
-#define CF_SLOPE_OF_SIGMOID(type) \
-  const type s = CF_SIGMOID(x);   \
+#define CF_SLOPE_OF_SIGMOID(type)     \
+  const type s = CF_SIGMOID(type, x); \
   return s * (1 - s);
-#define CF_SLOPE_OF_TANH(type)           \
-  const type t = CF_MATH(tanh)(a * x);   \
+#define CF_SLOPE_OF_TANH(type)         \
+  const type t = CF_MATH(tanh)(a * x); \
   return a * b * ((1 - t) * (1 + t));
 #define CF_SLOPE_OF_HARD_SIGMOID(type) \
   const type line = a * x + b;         \
   return CF_INSIDE(type, 0, line, 1, a);
-#define CF_SLOPE_OF_SOFTPLUS(type) return CF_SIGMOID(a * x);
+#define CF_SLOPE_OF_SOFTPLUS(type) return CF_SIGMOID(type, a * x);
 #endif
 
 #endif  // CONVFIND_ACTIVATION_SLOPE_H
