@@ -15,6 +15,7 @@ from convfind_networks.passes.identities import remove_identities
 from convfind_networks.passes.paddings import fold_paddings
 from convfind_networks.passes.scales import fold_scales
 from convfind_networks.passes.spelled_out import recognize_activations
+from convfind_networks.passes.transposes import move_transposes
 
 __all__ = [
     "PASSES",
@@ -24,6 +25,7 @@ __all__ = [
     "fold_scales",
     "fuse_epilogues",
     "merge_duplicates",
+    "move_transposes",
     "optimize",
     "recognize_activations",
     "remove_dead_code",
@@ -40,6 +42,7 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     recognize_activations,
     remove_dead_code,
     fold_paddings,
+    move_transposes,
     fold_scales,
     fuse_epilogues,
     remove_dead_code,
