@@ -28,6 +28,7 @@ from convfind.testing.guarded_run import POISON, GuardedRunner
 from convfind.testing.tensors import filled_memory
 from convfind.types import AccuracyClass, DataType, Direction, Layout
 from convfind_solvers_winograd.algorithms import F2X3, F6X3
+from convfind_solvers_winograd.applicability import multiplies_in_tf32
 from convfind_solvers_winograd.cpu import CpuSolver
 from convfind_solvers_winograd.gpu import GpuSolver
 from convfind_solvers_winograd.gpu_conv import ConvSolver
@@ -253,6 +254,15 @@ def test_tf32_is_one_product_where_it_is_allowed_and_precise_enough() -> None:
             is_one = allowed and is_small
             if is_one or program.source.path.endswith("gpu_product_mma.cl"):
                 assert dict(program.defines)["PRODUCTS"] == (1 if is_one else 3)
+
+
+def test_tf32_errors_grow_at_most_tenfold_unless_bits_may_be_lost() -> None:
+    for solver in SOLVERS:
+        grown = solver.transform.growth**solver.axes
+        problem = problem_for(solver, (8, 64, 28, 28), 64, allow_tf32=True)
+        assert multiplies_in_tf32(problem, solver.transform, solver.axes) or grown > 10
+        normal = replace(problem, accuracy=AccuracyClass.NORMAL)
+        assert multiplies_in_tf32(normal, solver.transform, solver.axes) is (grown <= 10)
 
 
 def test_hopper_multiplies_rows_along_the_sum() -> None:

@@ -15,7 +15,8 @@ from convfind_solvers_winograd.cook_toom import Transform
 DOMAIN = Domain(dtypes=(DataType.FLOAT32,), ranks=(2,), traits=PACKED_TRAITS - {Trait.STRICT})
 #: Channels-first tiles are cut from patches of rows in the private memory of CPUs.
 MOST_DILATION = 16
-#: From this growth of rounding errors on, the problem must accept to lose bits.
+#: From this growth of rounding errors, in TF32 of the products' alone, the problem must accept to
+#: lose bits.
 _RELAXED_GROWTH = 10.0
 #: From this part of a plain sum's bound on, products must not be rounded to TF32.
 _TF32_GROWTH = 3.2
@@ -73,6 +74,8 @@ def multiplies_in_tf32(problem: ConvProblem, transform: Transform, axes: int = 2
     0.32 of that is what errors are relative to the roundings that the bound counts.
     """
     grown = transform.growth**axes
+    if grown > _RELAXED_GROWTH and problem.accuracy is not AccuracyClass.RELAXED:
+        return False
     return problem.allow_tf32 and grown <= _TF32_GROWTH * error_factor(transform, axes)
 
 
