@@ -46,7 +46,7 @@ from convfind.plugins.registry import Registry
 from convfind.policy import Policy
 from convfind.problem import ConvProblem
 from convfind.problem.text.layer_file import read_layer_file
-from convfind.runtime.session import Part, Session
+from convfind.runtime.session import Session
 from convfind.solver import Solver, asking, versioned_id
 from convfind.solver.kernel_spec import Program
 from convfind.types import Direction
@@ -171,7 +171,7 @@ def _raced(
         unknown = replace(session, database=FindDb.open(None))
         first = estimate(problem, unknown, policy, Screening(tuple(solvers))).solutions[0].solver
         facts = known_about(problem, session, solvers, policy)
-        ran = _race(facts, session.parts.get(problem), solvers, programs, took, tally.ready)
+        ran = _race(facts, session.favoured.get(problem), solvers, programs, took, tally.ready)
         learn(session.lessons, problem, facts.uncorrected, ran)
         session.database.store(session.target, problem, _entry(solvers, ran))
         tally.programs |= frozenset().union(*programs.values())
@@ -188,7 +188,7 @@ def _raced(
 
 def _race(
     facts: Known,
-    part: Part | None,
+    favoured: frozenset[str] | None,
     solvers: list[Solver],
     programs: dict[str, frozenset[Program]],
     took: Mapping[str, float],
@@ -199,10 +199,10 @@ def _race(
     def margin(solver: Solver) -> float:
         if programs[solver.solver_id] <= ready:
             return READY_MARGIN
-        is_favoured = part is None or solver.solver_id in part.favoured
+        is_favoured = favoured is None or solver.solver_id in favoured
         return COMPILED_MARGIN if is_favoured else DECLINED_MARGIN
 
-    race = Race(facts, margin, None if part is None else part.share)
+    race = Race(facts, margin)
     waiting, ran = race.order(solvers), dict[str, float]()
     while waiting:
         able, _ = race.contenders(waiting, ran)

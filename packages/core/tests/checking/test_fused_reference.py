@@ -60,8 +60,8 @@ def test_all_of_an_epilogue_is_applied_in_its_order(layout: str, last: bool) -> 
 
 @pytest.mark.parametrize("last", [False, True])
 def test_large_results_are_finished_in_parts(last: bool) -> None:
-    how = {"activation": Activation("relu"), "add": True, "beta": 2.0, "add_last": last}
-    problem = ConvProblem.forward((3, 1, 512, 512), (2, 1, 1, 1), **how)
+    how: dict[str, Any] = {"activation": Activation("relu"), "add": True, "beta": 2.0}
+    problem = ConvProblem.forward((3, 1, 512, 512), (2, 1, 1, 1), add_last=last, **how)
     rng = np.random.default_rng(1)
     sums, z = rng.normal(size=(2, 3, 2, 512, 512))
     done = finished_result(problem, sums, z)

@@ -111,21 +111,6 @@ def test_a_cpu_measures_once_all_is_compiled(bench: Any, problem: ConvProblem) -
     assert set(compiled) == {compiled[0]}
 
 
-def test_problems_of_a_compiled_network_know_their_share_of_it(
-    anywhere: Any, problem: ConvProblem
-) -> None:
-    small, large = problem.with_batch(1), problem.with_batch(8)
-    handle = anywhere.open("mock-static", extra=FIELD)
-    handle.compile_ahead([small, large, large])
-    assert {part.share for part in handle.session.parts.values()} == {None}, "they were compiled"
-    handle.compile_ahead([small, large, large])
-    shares = [handle.session.parts[one].share for one in (small, large)]
-    assert shares == pytest.approx([2 / 17, 32 / 17])
-    handle.session.parts.clear()
-    handle.compile_ahead([small])
-    assert handle.session.parts == {}
-
-
 def test_who_does_not_compile_is_refused_by_its_find(anywhere: Any, problem: ConvProblem) -> None:
     bad = MockTimed("bad", 45, 0.95)
     anywhere.backend.faults.build = lambda program: program_of(bad, program)

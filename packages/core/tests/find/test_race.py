@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from convfind.device.target import DeviceKind, Target
-from convfind.find.known import INDEX, RELATED, Forecast, Known, Source, combined
+from convfind.find.known import INDEX, Forecast, Known, Source, combined
 from convfind.find.race import COMPILED_MARGIN, DECLINED_MARGIN, READY_MARGIN, Race
 from convfind.find.result import FindOrigin
 from convfind.finddb import FindEntry, FindRecord
@@ -343,28 +343,6 @@ def test_how_far_behind_a_solver_may_be(behind: float, ready: bool, runs: bool) 
     able, unable = race(times, ready=ready).contenders([FAST, SLOW], {})
     assert able == ([FAST, SLOW] if runs else [FAST])
     assert set(unable) == (set() if runs else {"slow"})
-
-
-@pytest.mark.parametrize(
-    ("share", "behind", "runs"),
-    # Of a problem with an average share, 3 % are saved by who is behind by 0.65 deviations.
-    [(1.0, 0.09, True), (1.0, 0.11, False), (0.2, 0.0, False), (4.0, 0.2, True), (4.0, 0.3, False)],
-)
-def test_records_of_a_related_device_let_run_who_is_worth_it_to_a_network(
-    share: float, behind: float, runs: bool
-) -> None:
-    def able(source: str, error: float, margin: float, part: float | None) -> list[Solver]:
-        times = {"fast": 1.0, "slow": math.exp(behind)}
-        known = {name: Forecast(time, error, source) for name, time in times.items()}
-        return Race(Known(known), lambda solver: margin, part).contenders([SLOW], {"fast": 1.0})[0]
-
-    assert able(RELATED, 0.17, READY_MARGIN, share) == ([SLOW] if runs else [])
-    usual = [SLOW] if behind <= 0.17 else []
-    assert able(RELATED, 0.17, READY_MARGIN, None) == usual, "found by itself"
-    assert able("model", 0.17, READY_MARGIN, share) == usual, "by no record"
-    assert able(RELATED, 0.05, READY_MARGIN, share) == ([SLOW] if behind <= 0.05 else []), "a twin"
-    compiled = [SLOW] if behind <= 0.085 else []
-    assert able(RELATED, 0.17, COMPILED_MARGIN, share) == compiled
 
 
 @pytest.mark.parametrize(("ready", "known", "runs"), [(1, 1, False), (1, 0, True), (0, 1, True)])

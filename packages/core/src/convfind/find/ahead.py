@@ -11,10 +11,10 @@ from convfind.find.budget import Budget
 from convfind.find.decision import Action, decide
 from convfind.find.isolation.choice import is_isolated
 from convfind.find.lineup import Lineup
-from convfind.find.network_programs import Field, time_of, worthwhile
+from convfind.find.network_programs import Field, worthwhile
 from convfind.policy import Policy
 from convfind.problem.contract import Problem
-from convfind.runtime.session import Part, Progress, Session, silent
+from convfind.runtime.session import Progress, Session, silent
 from convfind.solver.kernel_spec import Program
 
 
@@ -77,11 +77,8 @@ def _favoured(
     problems: Iterable[Problem], session: Session, policy: Policy
 ) -> tuple[dict[Problem, Field], dict[Program, None]]:
     fields, chosen = _opening(problems, session, policy)
-    average = sum(map(time_of, fields.values())) / max(1, len(fields))
-    is_compiled = average > 0 and all(map(session.kernels.is_ready, chosen))
     for problem, field in fields.items() if len(fields) > 1 else ():
-        share = time_of(field) / average if is_compiled else None
-        session.parts[problem] = Part(frozenset(field.able(chosen)), share)
+        session.favoured[problem] = frozenset(field.able(chosen))
     return fields, chosen
 
 

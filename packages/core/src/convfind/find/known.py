@@ -34,8 +34,7 @@ _BEHIND = 1.1
 #: The source whose word is each solver's own.
 INDEX: Final = "index"
 #: The sources that say what is right on another device.
-RELATED: Final = "record of a related device"
-SIBLINGS: Final = (RELATED, "model of a related device")
+SIBLINGS: Final = ("record of a related device", "model of a related device")
 
 _RECORD, _PLAIN, _MODEL, _INDEX = 0.1, 0.1, 0.15, 0.3
 #: The same of a record of the layer at another size, for each doubling or halving: of the batch,
@@ -210,7 +209,7 @@ def _records(
                 break
     for identity, common in _relatives(session):
         if found := times(identity, problem):
-            yield Source(RELATED, _SIBLING_RECORD[common], found)
+            yield Source(SIBLINGS[0], _SIBLING_RECORD[common], found)
             return
 
 

@@ -78,15 +78,15 @@ class Lineup:
         facts = known(problem, session, able, policy)
         for solver_id, error in facts.failures.items():
             refused.append(Refused(trials.pop(solver_id).solver, refusal(error)))
-        part = session.parts.get(problem)
+        favoured = session.favoured.get(problem)
 
         def margin(solver: Solver) -> float:
             if is_ready(trials[solver.solver_id].programs):
                 return READY_MARGIN
-            is_favoured = part is None or solver.solver_id in part.favoured
+            is_favoured = favoured is None or solver.solver_id in favoured
             return COMPILED_MARGIN if is_favoured else DECLINED_MARGIN
 
-        race = Race(facts, margin, None if part is None else part.share)
+        race = Race(facts, margin)
         order = race.order(trial.solver for trial in trials.values())
         return cls(trials, race, tuple(order), tuple(refused), facts.uncorrected)
 

@@ -79,7 +79,7 @@ def worthwhile(
     ready |= dict.fromkeys(
         one for contender in contenders if contender.forecast is None for one in contender.programs
     )
-    whole = sum(map(time_of, fields))
+    whole = sum(field.weight * _least(field) for field in fields)
     cheaper = max(1.0, min(compilers, _MOST_COMPILERS) / _COMPILERS)
     enough = _WORTH * whole / max(1, min(len(fields), _SHARED_BY)) / cheaper
     while True:
@@ -114,7 +114,6 @@ def _savings(
             yield needed, field.weight * best.time_ms * share
 
 
-def time_of(field: Field) -> float:
-    """Return the time that a network is expected to spend in a problem, in ms."""
+def _least(field: Field) -> float:
     known = (one.forecast.time_ms for one in field.contenders.values() if one.forecast is not None)
-    return field.weight * min(known, default=0.0)
+    return min(known, default=0.0)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from convfind.checking.measuring import expected_saving
-from convfind.find.known import INDEX, RELATED, Forecast, Known
+from convfind.find.known import INDEX, Forecast, Known
 from convfind.reasons import Reason
 from convfind.solver import Solver
 from convfind.solver.applicability import Rejected
@@ -16,10 +15,6 @@ from convfind.solver.applicability import Rejected
 #: which it is necessary has to promise more. Whose programs are not worth it to a network has to be
 #: ahead, of what was measured, by more than the error. How they were chosen: ADR 0035.
 READY_MARGIN, COMPILED_MARGIN, DECLINED_MARGIN = 1.0, 0.5, -1.0
-#: In a network that is compiled, and of which a related device has records, who is ready runs where
-#: that is expected to save at least this part of the time that problems take on average: a layer
-#: with a large share is worth more runs. How it was chosen, and for which records: ADR 0058.
-_WORTH_A_RUN, _LEAST_ERROR = 0.03, 0.1
 #: By so much at least, however sure a forecast is: a small lead is worth no program to a network.
 _LEAST_LEAD = 0.17
 
@@ -38,14 +33,12 @@ class Race:
     what is worth it to a network, which is decided before there are any.
     """
 
-    def __init__(self, known: Known, margin: Margin, share: float | None = None) -> None:
-        """Begin with what is known; a problem of a network has its `Part.share` in that."""
+    def __init__(self, known: Known, margin: Margin) -> None:
         self._forecasts = known.forecasts
         self._uncorrected = known.uncorrected or known.forecasts
         self._well_known = known.well_known
         self._plain_best = known.plain_best
         self._margin = margin
-        self._share = share
 
     def forecast(self, solver: Solver) -> Forecast | None:
         """Return what is expected of a solver; None where it runs whatever is expected."""
@@ -132,12 +125,7 @@ class Race:
         if self._margin(solver) < 0:
             error = max(error, _LEAST_LEAD)
         behind = math.log(forecast.time_ms * scale / best.time_ms)
-        is_weighed = best.source == RELATED and error >= _LEAST_ERROR
-        if self._share is not None and is_weighed and self._margin(solver) >= READY_MARGIN:
-            is_able = self._share * expected_saving(behind, error) >= _WORTH_A_RUN
-        else:
-            is_able = behind <= self._margin(solver) * error
-        if is_able:
+        if behind <= self._margin(solver) * error:
             return None
         return (
             f"predicted {forecast.time_ms * scale:.3g} ms +-{100 * math.expm1(error):.0f} % "

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from threading import RLock
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from convfind.runtime.disturbance import LATEST, Disturbance
 
@@ -33,15 +33,6 @@ def silent(stage: str, done: int, total: int, label: str) -> None:
     """Report to nobody."""
 
 
-class Part(NamedTuple):
-    """A problem's part in a network: what it may cost to find, beside the others."""
-
-    favoured: frozenset[str]  # the solvers whose programs the network is worth
-    #: The part of the network's time, in multiples of what a problem has on average. None where
-    #: programs had to be compiled for it: it then loses enough by those that are not.
-    share: float | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class Session:
     """An open device with its database, kernel cache, registry and settings."""
@@ -52,8 +43,8 @@ class Session:
     kernels: KernelCache
     models: tuple[Heuristic, ...] = ()  # that the user installed
     child: Child | None = None  # where candidates may run; None where it cannot open the device
-    #: By plain problem, its part in the network with which it is found.
-    parts: dict[Problem, Part] = field(default_factory=dict)
+    #: Solvers, by plain problem, whose programs a network of it is worth.
+    favoured: dict[Problem, frozenset[str]] = field(default_factory=dict)
     #: How far forecasts were off in finds so far.
     lessons: Lessons = field(default_factory=dict)
     #: Things that checks keep from one find to the next, by purpose.
