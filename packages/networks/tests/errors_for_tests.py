@@ -103,10 +103,10 @@ class _Errors:
                 return _activated(activation, x[0], e[0], y)
             case Identity() | Reshape() | Concat() | Pad() | Split() | Transpose():
                 return node.op.evaluate(*e)
-            case MatMul():
+            case MatMul(alpha=alpha):
                 sums = np.abs(x[0]) @ np.abs(x[1])
                 passed = np.abs(x[0]) @ e[1] + e[0] @ np.abs(x[1]) + e[0] @ e[1]
-                return passed + (x[0].shape[-1] + 3) * unit * sums
+                return abs(alpha) * (passed + (x[0].shape[-1] + 3) * unit * sums)
             case Resize():  # nearest or linear, whose weights are not negative
                 return node.op.evaluate(e[0]) + 16 * unit * node.op.evaluate(np.abs(x[0]))
             case MaxPool() | GlobalPool(pool=PoolKind.MAX):

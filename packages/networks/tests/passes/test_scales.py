@@ -18,10 +18,13 @@ from convfind_networks.ops import (
     Epilogue,
     Geometry,
     Linear,
+    MatMul,
+    Transpose,
 )
 from convfind_networks.passes import fold_scales, remove_dead_code
 
 RNG = np.random.default_rng(0)
+RELU = Activate(Activation(ActivationKind.RELU))
 
 
 def constant(b: GraphBuilder, *shape: int, positive: bool = False) -> Value:
@@ -137,3 +140,53 @@ def test_a_bias_goes_below_a_residual_and_a_scale_does_not() -> None:
 
     assert len(folded(make(BinaryFunction.ADD)).nodes) == 1
     assert len(folded(make(BinaryFunction.MUL)).nodes) == 2
+
+
+def scaled_attention(b: GraphBuilder, q: Value, k: Value) -> Value:
+    """Return scores as models spell them out: factors before the product, and behind it."""
+    mul, div = (Binary(one) for one in (BinaryFunction.MUL, BinaryFunction.DIV))
+    left = b.add(mul, b.constant(0.5, np.float32), b.add(RELU, q))
+    right = b.add(mul, b.add(Transpose((0, 2, 1)), k), b.constant([0.75], np.float32))
+    scores = b.add(div, b.add(MatMul(), left, right), b.constant([[[8.0]]], np.float32))
+    return b.add(RELU, b.add(mul, scores, b.constant(3.0, np.float32)))
+
+
+def test_factors_of_a_product_are_one() -> None:
+    result = folded(graph_of(scaled_attention, (2, 5, 4), (2, 3, 4)))
+    ops = [node.op for node in result.nodes]
+    assert ops == [RELU, Transpose((0, 2, 1)), MatMul(alpha=0.5 * 0.75 / 8 * 3), RELU]
+
+
+@pytest.mark.parametrize(
+    "number",
+    [[0.5, 1, 2, 4], [[0.5], [1], [2]], [[[0.5]], [[2]]]],
+    ids=["columns", "rows", "batch"],
+)
+def test_products_take_no_more_than_one_number(number: list[object]) -> None:
+    def make(b: GraphBuilder, x: Value, y: Value) -> Value:
+        product = b.add(MatMul(), x, y)
+        return b.add(Binary(BinaryFunction.MUL), product, b.constant(number, np.float32))
+
+    graph = graph_of(make, (2, 3, 5), (2, 5, 4))
+    assert [node.op.kind for node in folded(graph).nodes] == ["MatMul", "Binary"]
+
+
+def test_shifted_products_and_operands_that_others_read_stay() -> None:
+    def make(b: GraphBuilder, x: Value, y: Value) -> dict[str, Value]:
+        half = b.add(Binary(BinaryFunction.MUL), x, b.constant(0.5, np.float32))
+        product = b.add(MatMul(), half, y)
+        return {
+            "y": b.add(Binary(BinaryFunction.ADD), product, b.constant(0.5, np.float32)),
+            "half": half,
+        }
+
+    graph = graph_of(make, (3, 5), (5, 4))
+    assert [node.op.kind for node in folded(graph).nodes] == ["Binary", "MatMul", "Binary"]
+
+
+def test_the_product_of_vectors_is_left_alone() -> None:
+    def make(b: GraphBuilder, x: Value, y: Value) -> Value:
+        product = b.add(MatMul(), x, y)
+        return b.add(Binary(BinaryFunction.MUL), product, b.constant(0.5, np.float32))
+
+    assert len(folded(graph_of(make, (5,), (5,))).nodes) == 2

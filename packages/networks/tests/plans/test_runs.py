@@ -133,7 +133,7 @@ def attention(builder: GraphBuilder, x: Value) -> Value:
     make = Layers(builder)
     width = x.shape[-1]
     q, k, v = (builder.add(Linear(), x, make.weights(width, width)) for _ in range(3))
-    scores = builder.add(MatMul(), q, builder.add(Transpose((0, 2, 1)), k))
+    scores = builder.add(MatMul(alpha=0.375), q, builder.add(Transpose((0, 2, 1)), k))
     return builder.add(MatMul(), builder.add(Softmax(2), scores), v)
 
 

@@ -21,12 +21,12 @@ from convfind_networks.ops import (
 
 def matmul(around: Surroundings, node: Node) -> Call:
     """Lower products of two computed matrices."""
-    assert isinstance(node.op, MatMul)
+    op = node.op
+    assert isinstance(op, MatMul)
     a, b = node.inputs
     operands = {"a": a, "b": b, "y": node.output}
-    return operator(
-        around, node, "matmul", operands, a=around.type(a).shape, b=around.type(b).shape
-    )
+    how = {"a": around.type(a).shape, "b": around.type(b).shape, "alpha": op.alpha}
+    return operator(around, node, "matmul", operands, **how)
 
 
 def gather(around: Surroundings, node: Node) -> Call:

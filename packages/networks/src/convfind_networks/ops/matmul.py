@@ -13,17 +13,25 @@ from convfind_networks.tensor_type import Array, TensorType
 
 @dataclass(frozen=True)
 class MatMul(Op):
-    """Products of the last two dimensions, by NumPy's rules for the others. Reads a and b."""
+    """``alpha`` times products of the last two dimensions, by NumPy's rules for the others.
+
+    Reads a and b. Whole numbers have an alpha of 1.
+    """
+
+    alpha: float = 1.0
 
     def infer(self, a: TensorType, b: TensorType) -> TensorType:
         """Return the type of the product."""
         if a.dtype != b.dtype:
             raise GraphError(f"a and b are of one type, not {a} and {b}")
+        if self.alpha != 1 and not a.is_float:
+            raise GraphError(f"products of {a} have an alpha of 1, not {self.alpha}")
         return a.with_shape(_product_shape(a, b))
 
     def evaluate(self, a: Array, b: Array) -> Array:
         """Compute the products."""
-        return np.asarray(a @ b)
+        product = np.asarray(a @ b)
+        return product if self.alpha == 1 else self.alpha * product
 
     def macs(self, a: TensorType, b: TensorType) -> int:
         """Multiply-accumulate operations."""

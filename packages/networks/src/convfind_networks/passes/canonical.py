@@ -25,7 +25,7 @@ def canonicalize(graph: Graph) -> Graph:
     edit = GraphEditor(graph)
     for node in edit:
         match node.op:
-            case MatMul():
+            case MatMul(alpha=1):
                 _matmul(edit, node)
             case Reshape():
                 _channel_shuffle(edit, node)

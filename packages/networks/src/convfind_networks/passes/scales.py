@@ -1,4 +1,4 @@
-"""Scales: batch norms, and products and sums with constants, become weights and biases."""
+"""Scales: batch norms, products and sums with constants become weights, biases and factors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from convfind_networks.graph import Graph, GraphEditor, Node
-from convfind_networks.ops import BatchNorm, Binary, BinaryFunction, Convolution, Linear
+from convfind_networks.ops import BatchNorm, Binary, BinaryFunction, Convolution, Linear, MatMul
 from convfind_networks.ops.op import widened
 from convfind_networks.tensor_type import Array
 
@@ -27,9 +27,15 @@ class _Scale:
 
 
 def fold_scales(graph: Graph) -> Graph:
-    """Fold what scales and shifts channels into the convolution, product or norm before it."""
+    """Fold what scales and shifts channels into the convolution, product or norm before it.
+
+    What scales all of an operand of a product is folded into that as well.
+    """
     edit = GraphEditor(graph)
     for node in edit:
+        if isinstance(node.op, MatMul):
+            _fold_operands(edit, node, node.op)
+            continue
         for x in dict.fromkeys(node.inputs):
             before = edit.producer(x)
             if before is not None and edit.is_read_once(x) and _fold(edit, before, node):
@@ -46,12 +52,39 @@ def _fold(edit: GraphEditor, before: Node, node: Node) -> bool:
         case BatchNorm(activation=None):
             scale = _scale(edit, node, before.output, 1)
             folded = scale and _into_norm(edit, before, scale)
+        case MatMul() as op if edit.value(before.output).shape:
+            scale = _scale(edit, node, before.output, -1)
+            folded = scale and _into_factor(edit, before, op, scale)
         case _:
             return False
     if not folded:
         return False
     edit.replace([before, node], Node(folded.op, folded.inputs, node.outputs, before.name))
     return True
+
+
+def _fold_operands(edit: GraphEditor, node: Node, op: MatMul) -> None:
+    """Fold what scales the operands of a product into its factor."""
+    for x in dict.fromkeys(node.inputs):
+        before = edit.producer(x)
+        if before is None or not isinstance(before.op, Binary) or not edit.is_read_once(x):
+            continue
+        operand = before.inputs[edit.data(before.inputs[0]) is not None]
+        scale = _scale(edit, before, operand, -1)
+        scaled = scale and _into_factor(edit, node, op, scale)
+        if scaled:
+            inputs = tuple(operand if name == x else name for name in node.inputs)
+            edit.replace([before, node], node := replace(scaled, inputs=inputs))
+            op = scaled.op  # type: ignore[assignment]  # a product, as before
+
+
+def _into_factor(edit: GraphEditor, node: Node, op: MatMul, scale: _Scale) -> Node | None:
+    """Return a product whose factor has a scale in it that is one number."""
+    factors = set(scale.factor.tolist())
+    if len(factors) != 1 or scale.shift.any() or not edit.value(node.output).type.is_float:
+        return None
+    op = replace(op, alpha=op.alpha * factors.pop())
+    return Node(op, node.inputs, node.outputs, node.name)
 
 
 def _into_weights(
