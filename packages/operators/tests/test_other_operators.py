@@ -55,7 +55,7 @@ def test_products_are_right(check: Check, a: tuple[int, ...], b: tuple[int, ...]
 def test_products_of_other_types_and_of_transposed_matrices_are_right(check: Check) -> None:
     for dtype in (ElementType.FLOAT16, ElementType.BFLOAT16, ElementType.INT32):
         check(MatMulProblem(a=(2, 9, 17), b=(17, 40), dtype=dtype))
-    for m in (9, 70):  # few rows read a transposed b, many a copy of it
+    for m in (5, 70):  # few rows read a transposed b, many a copy of it
         strides = {"b": (680, 1, 17), "y": (50 * m, 50, 1)}
         check(MatMulProblem(a=(2, m, 17), b=(2, 17, 40), strides=strides))
         strides["a"] = (m * 17, 1, m)

@@ -25,8 +25,6 @@ from convfind_operators.walk import Walk
 
 #: Rows of a block on CPUs, the side of a tile on GPUs, and what a work-group is there.
 _ROWS, _TILE, _GROUP, _MOST_GROUPS = 6, 64, 256, 2**20
-#: So many rows read a transposed b as quickly as a copy of it.
-_FEW_ROWS = 2 * _ROWS
 
 
 class MatMulSolver(OperatorSolver):
@@ -44,7 +42,8 @@ class MatMulSolver(OperatorSolver):
         """Return the launch, and on CPUs what lets its vectors be neighbours in b."""
         b, copier = problem.operand("b"), CopySolver(CopyProblem)
         is_apart = problem.n > 1 and step_class(_batch(problem).views[1]) == 2
-        if not has_vectors(target) or not is_apart or problem.m <= _FEW_ROWS:
+        # A block of rows reads a transposed b more quickly than a copy is made; two do not.
+        if not has_vectors(target) or not is_apart or problem.m <= _ROWS:
             return super().planned(problem, target, limit)
         copy = CopyProblem(x=b.shape, dtype=b.dtype, strides={"x": b.strides})
         nbytes = copy.operand("y").nbytes
