@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from convfind import ConvProblem
@@ -69,6 +70,16 @@ def test_other_types_are_right(check: Check, dtype: str, channels_last: bool) ->
 
 def test_a_batch_of_none_has_a_gradient_of_zero(check: Check) -> None:
     check(EpilogueGradientProblem(x=(0, 5, 3, 3), activation=Activation("relu")))
+
+
+def test_the_error_of_a_power_is_known_where_nothing_is_left_of_it() -> None:
+    how: dict[str, Any] = {"activation": Activation("power", 0.5, 0.25, 1.5), "bias": True}
+    problem = EpilogueGradientProblem(x=(1, 2, 3), **how)
+    x = np.array([[[1.0, -np.inf, 2.0], [1.0, 2.0, 3.0]]])
+    inputs = {"x": x, "dy": np.ones_like(x)}
+    allowed = problem.allowed_error(inputs, problem.reference(inputs))
+    assert allowed["dx"][0, 0, 1] == 0
+    assert (allowed["dbias"] < 1e-5).all()
 
 
 def test_what_gradients_do_not_go_with_is_refused() -> None:

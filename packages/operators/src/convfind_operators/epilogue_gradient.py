@@ -121,7 +121,7 @@ class EpilogueGradientProblem(Operator):
     def _error_of_power(activation: Activation, x: Array, unit: float) -> Array:
         shift, scale, exponent = activation.numbers
         base = shift + scale * x
-        off = 4 * unit * (abs(shift) + np.abs(scale * x))
+        off = np.where(np.isfinite(x), 4 * unit * (abs(shift) + np.abs(scale * x)), 0.0)
         slopes = slope_of_argument(activation, x)
         low = slope_of_argument(activation, x - off / abs(scale or 1.0))
         high = slope_of_argument(activation, x + off / abs(scale or 1.0))
