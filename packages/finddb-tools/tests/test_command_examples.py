@@ -19,6 +19,7 @@ import convfind_finddb_tools.hooks
 from convfind.cli import build_program
 from convfind.device.target import DeviceKind
 from convfind.finddb import FindDb, QuarantineRecord
+from convfind.finddb.kernel_pack import write_kernels
 from convfind.finddb.packs import installed_packs
 from convfind.plugins import hookimpl
 from convfind.plugins.registry import BackendRegistry, Registry, SolverRegistry
@@ -50,6 +51,7 @@ NEEDS = {
     "--torch": "torch",
     "heuristics train": "torch",
     "--sign": "cryptography",
+    "db sign": "cryptography",
     "--trust": "cryptography",
     "keygen": "cryptography",
     ".onnx": "onnx",
@@ -178,6 +180,10 @@ def prepared(example: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> lis
     if "h200.lmdb" in example and "db pack " not in example:
         key = ("--sign", "team.key") if "--trust" in example else ()
         run(folder, "db", "pack", "tuned", "--device", "H200", "--output", "h200.lmdb", *key)
+    if "kernels.lmdb" in example:
+        write_kernels(folder / "kernels.lmdb", H200, [("a key", b"a kernel")])
+        if "--trust" in example:
+            run(folder, "db", "sign", "kernels.lmdb", "--key", "team.key")
     if "packs" in example and "--uninstall" in example:
         run(folder, "db", "pack", "tuned", "--device", "H200", "--output", "h200.lmdb")
         run(folder, "db", "install", "h200.lmdb")
