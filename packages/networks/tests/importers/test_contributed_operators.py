@@ -99,6 +99,16 @@ CASES = {
     "attention": Case("Attention", _HEADS, {"num_heads": 2}),
     "causal attention": Case("Attention", _HEADS, {"num_heads": 2, "unidirectional": 1}),
     "masked attention": Case("Attention", (*_HEADS, _SHOWN), {"num_heads": 4, "scale": 0.7}),
+    "attention to nothing": Case(
+        "Attention",
+        (*_HEADS, np.int32([[0] * 5, [0, 1, 0, 1, 1]])),
+        {"num_heads": 2, "mask_filter_value": -3.0},
+    ),
+    "causal attention to the last ones": Case(
+        "Attention",
+        (*_HEADS, _SHOWN[:, ::-1].copy()),
+        {"num_heads": 2, "unidirectional": 1, "mask_filter_value": -30.0},
+    ),
     "attention to lengths": Case(
         "Attention", (*_HEADS, np.array([2, 5], np.int32)), {"num_heads": 2}
     ),
@@ -107,6 +117,7 @@ CASES = {
     "sigmoid": Case("QLinearSigmoid", (*_A, np.float32(1 / 256), np.uint8(0)), {}, _BYTES),
     "leaky relu": Case("QLinearLeakyRelu", (*_A, *_TO), {"alpha": 0.2}, _BYTES),
     "softmax": Case("QLinearSoftmax", (*_A, *_TO), {"axis": -1, "opset": 13}, _BYTES),
+    "softmax of axes": Case("QLinearSoftmax", (*_A, *_TO), {"axis": 2, "opset": 12}, _BYTES),
     "average": Case(
         "QLinearAveragePool",
         (*_A, *_TO),

@@ -25,7 +25,8 @@ from convfind_networks import (
 
 # PyTorch warns of itself while it exports.
 pytestmark = pytest.mark.filterwarnings(
-    *("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore:The tensor attributes")
+    *("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore:The tensor attributes"),
+    "ignore:var\\(\\)",  # of fewer elements than its correction
 )
 
 IMAGE, VECTORS = (2, 6, 9, 8), (2, 5, 6)
@@ -283,6 +284,20 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], Any]] = {
             ("bilinear", "reflection", False),
         )
     ),
+    "edges of definitions": lambda x: (
+        torch.div(x.round(), 0.5 * x[:, :, :1], rounding_mode="floor"),
+        torch.clamp(x, 1.0, -1.0),
+        F.threshold(x.masked_fill(x > 1, math.nan), 0.1, 9.0),
+        F.softplus(x, 2.0, 1.0),
+        torch.square(x > 0),
+        torch.index_select(x, 1, torch.tensor(2)),
+        torch.argmax(x, keepdim=True),
+        torch.argmin(x),
+        torch.var(x[:, :2], 1, correction=3),
+        torch.addmm(x[0, 0, :8, :8] / 0, x[0, 0].mT, x[0, 1], beta=0),
+        torch.cat((x, x > 0), 1),
+        torch.stack((x[0] > 0, x[0] + 0.5)),
+    ),
     "squeeze-excite": lambda x: x * torch.sigmoid(x.mean((2, 3), keepdim=True)),
 }
 
@@ -375,6 +390,24 @@ def test_everything_that_is_not_supported_is_listed_at_once() -> None:
     assert any("fft" in one for one in operators)
     assert any("bessel_j0" in one for one in operators)
     assert not any("relu" in one for one in operators)
+
+
+def test_quotients_are_rounded_down_as_pytorch_has_them() -> None:
+    """The nearest float to the quotient of 1 and the float 0.1 is 10, and yet 0.1 fits 9 times."""
+    a = torch.tensor([1.0, 0.3, -1.0, 0.0, 5.0, -5.0, math.inf, -1.0])
+    b = torch.tensor([0.1, 0.1, 0.1, -2.0, 0.0, -0.0, 1.0, math.inf])
+    function = lambda x: torch.div(x[0], x[1], rounding_mode="floor")  # noqa: E731
+    x = torch.stack((a, b))
+    network = Network.from_torch(exported(Function(function), x))
+    (one,) = network.inputs
+    (got,) = evaluate(network.graph(), {one.name: x.numpy()}).values()
+    np.testing.assert_array_equal(got, function(x).numpy())
+
+
+def test_rounding_to_decimals_is_not_taken_for_rounding() -> None:
+    function = Function(lambda x: torch.round(x, decimals=1))
+    with pytest.raises(UnsupportedError, match="decimals"):
+        Network.from_torch(exported(function, torch.zeros(2))).graph()
 
 
 def test_a_program_that_changes_what_it_is_given_is_refused() -> None:

@@ -171,6 +171,17 @@ def test_products_take_no_more_than_one_number(number: list[object]) -> None:
     assert [node.op.kind for node in folded(graph).nodes] == ["MatMul", "Binary"]
 
 
+@pytest.mark.parametrize("number", [1e-30, 1e30, 0.0, np.nan])
+def test_products_take_no_number_with_which_sums_would_overflow(number: float) -> None:
+    def make(b: GraphBuilder, x: Value, y: Value) -> Value:
+        scaled = b.add(Binary(BinaryFunction.MUL), x, b.constant(number, np.float32))
+        product = b.add(MatMul(), scaled, y)
+        return b.add(Binary(BinaryFunction.MUL), product, b.constant(number, np.float32))
+
+    graph = graph_of(make, (3, 5), (5, 4))
+    assert [node.op.kind for node in folded(graph).nodes] == ["Binary", "MatMul", "Binary"]
+
+
 def test_shifted_products_and_operands_that_others_read_stay() -> None:
     def make(b: GraphBuilder, x: Value, y: Value) -> dict[str, Value]:
         half = b.add(Binary(BinaryFunction.MUL), x, b.constant(0.5, np.float32))

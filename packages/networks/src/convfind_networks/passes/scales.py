@@ -12,6 +12,10 @@ from convfind_networks.ops import BatchNorm, Binary, BinaryFunction, Convolution
 from convfind_networks.ops.op import widened
 from convfind_networks.tensor_type import Array
 
+#: The largest factor of a product of computed matrices, and the least one's reciprocal: without a
+#: larger one sums may overflow, or underflow, that are small, or large, with it.
+_LARGEST_FACTOR = 2.0**32
+
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
@@ -84,6 +88,8 @@ def _into_factor(edit: GraphEditor, node: Node, op: MatMul, scale: _Scale) -> No
     if len(factors) != 1 or scale.shift.any() or not edit.value(node.output).type.is_float:
         return None
     op = replace(op, alpha=op.alpha * factors.pop())
+    if not 1 / _LARGEST_FACTOR <= abs(op.alpha) <= _LARGEST_FACTOR:  # nor one that is NaN
+        return None
     return Node(op, node.inputs, node.outputs, node.name)
 
 

@@ -165,12 +165,14 @@ def attention(node: OnnxNode) -> Value:
     q, k, v = (node.transpose(one, 0, 2, 1, 3) for one in of_heads)
     scale = node.real("scale", 0.0) or 1 / math.sqrt(sizes[0] / heads)
     scores = node.times(node.add(MatMul(), q, _turned(node, k)), scale)
-    hidden = node.const(node.real("mask_filter_value", -10000.0), like=scores)
-    if mask is not None:
-        scores = node.add(Where(), _visible(node, mask, batch, length), scores, hidden)
+    if mask is not None:  # where it hides everything, each score is as much lower
+        numbers = 0.0, node.real("mask_filter_value", -10000.0)
+        bounds = (node.const(one, like=scores) for one in numbers)
+        scores = node.plus(scores, node.add(Where(), _visible(node, mask, batch, length), *bounds))
     if node.integer("unidirectional", 0):
         before = node.const(np.tri(length, dtype=np.bool_))
-        scores = node.add(Where(), before, scores, hidden)
+        least = node.const(np.finfo(scores.dtype).min, like=scores)
+        scores = node.add(Where(), before, scores, least)
     if (more := node.optional(5)) is not None:
         scores = node.plus(scores, more)
     found = node.add(MatMul(), node.add(Softmax(3), scores), v)

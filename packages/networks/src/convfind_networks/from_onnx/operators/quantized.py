@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 import numpy as np
 
@@ -73,7 +74,11 @@ def _leaky_relu(node: OnnxNode, x: Value) -> Value:
 
 
 def _softmax(node: OnnxNode, x: Value) -> Value:
-    return node.add(Softmax(axis_of(node.integer("axis", -1), x.type.rank)), x)
+    axis = axis_of(node.integer("axis", -1), x.type.rank)
+    if node.integer("opset", 13) >= 13:
+        return node.add(Softmax(axis), x)
+    flat = node.reshape(x, *x.shape[:axis], prod(x.shape[axis:]))
+    return node.reshape(node.add(Softmax(axis), flat), *x.shape)
 
 
 def _average_pool(node: OnnxNode, x: Value) -> Value:

@@ -43,10 +43,13 @@ def elu(node: AtenNode) -> Value:
 
 
 def softplus(node: AtenNode) -> Value:
-    """aten.softplus; beyond its threshold it is x, which rounds to the same."""
-    beta = float(node.get("beta", 1.0))
+    """aten.softplus; beyond its threshold it is x, which from 20 on rounds to the same."""
+    beta, edge = float(node.get("beta", 1.0)), float(node.get("threshold", 20.0))
     x = node.times(node.value(), beta)
-    return node.over(node.add(Activate(Activation(ActivationKind.SOFTPLUS)), x), beta)
+    soft = node.over(node.add(Activate(Activation(ActivationKind.SOFTPLUS)), x), beta)
+    if edge >= 20:
+        return soft
+    return node.add(Where(), node.binary(BinaryFunction.GREATER, x, edge), node.value(), soft)
 
 
 def gelu(node: AtenNode) -> Value:
@@ -109,15 +112,31 @@ def divide(node: AtenNode) -> Value:
 def divide_down(node: AtenNode) -> Value:
     """aten.floor_divide."""
     a, b = (node.typed(node.get(name), node.dtype()) for name in ("self", "other"))
-    if a.type.is_float:
-        return node.unary(UnaryFunction.FLOOR, node.over(a, b))
-    return node.over(node.minus(a, node.binary(BinaryFunction.MOD, a, b)), b)
+    if not a.type.is_float:
+        return node.over(node.minus(a, node.binary(BinaryFunction.MOD, a, b)), b)
+    # A quotient that was rounded may be a whole number above the one that is wanted.
+    rest = node.binary(BinaryFunction.FMOD, a, b)
+    whole = node.unary(UnaryFunction.ROUND, node.over(node.minus(a, rest), b))
+    signs = (node.binary(BinaryFunction.LESS, one, 0.0) for one in (rest, b))
+    differ = node.binary(BinaryFunction.XOR, *signs)
+    exact = node.binary(BinaryFunction.EQUAL, rest, 0.0)
+    same = node.binary(BinaryFunction.OR, exact, node.unary(UnaryFunction.NOT, differ))
+    down = node.add(Where(), same, whole, node.minus(whole, 1.0))
+    by_zero = node.binary(BinaryFunction.EQUAL, b, 0.0)
+    return node.add(Where(), by_zero, node.over(a, b), down)
 
 
 def _truncated(node: AtenNode, x: Value) -> Value:
     """Round towards 0."""
     down = node.unary(UnaryFunction.FLOOR, node.magnitude(x))
     return node.times(node.unary(UnaryFunction.SIGN, x), down)
+
+
+def round_(node: AtenNode) -> Value:
+    """aten.round, to whole numbers."""
+    if node.get("decimals", 0):
+        raise NotSupported("decimals")
+    return node.unary(UnaryFunction.ROUND, node.value())
 
 
 def truncate(node: AtenNode) -> Value:
@@ -175,7 +194,7 @@ def interpolate(node: AtenNode) -> Value:
 
 def square(node: AtenNode) -> Value:
     """aten.square."""
-    x = node.value()
+    x = node.typed(node.value(), node.dtype())
     return node.times(x, x)
 
 
@@ -189,8 +208,8 @@ def is_finite(node: AtenNode) -> Value:
 def threshold(node: AtenNode) -> Value:
     """aten.threshold: another number for what is not above one."""
     x = node.value()
-    above = node.binary(BinaryFunction.GREATER, x, node.get("threshold"))
-    return node.add(Where(), above, x, node.operand(node.get("value"), x))
+    not_above = node.binary(BinaryFunction.LESS_EQUAL, x, node.get("threshold"))
+    return node.add(Where(), not_above, node.operand(node.get("value"), x), x)
 
 
 def log_sigmoid(node: AtenNode) -> Value:
@@ -270,7 +289,8 @@ def clamp(node: AtenNode) -> Value:
     x = node.typed(node.value(), node.dtype())
     low, high = node.get("min"), node.get("max")
     if not isinstance(low, Value) and not isinstance(high, Value):
-        bounds = (-math.inf if low is None else low, math.inf if high is None else high)
+        last = math.inf if high is None else high
+        bounds = (-math.inf if low is None else min(low, last), last)
         return node.add(Activate(Activation(ActivationKind.CLIP, bounds)), x)
     if low is not None:
         x = node.binary(BinaryFunction.MAX, x, node.typed(low, x.dtype))
@@ -361,7 +381,7 @@ _OPERATORS: AtenOperators = {
     "bitwise_not": invert,
     "floor": _unary(UnaryFunction.FLOOR),
     "ceil": _unary(UnaryFunction.CEIL),
-    "round": _unary(UnaryFunction.ROUND),
+    "round": round_,
     "sign": _unary(UnaryFunction.SIGN),
     "logical_not": not_,
     "add": _arithmetic(BinaryFunction.ADD),

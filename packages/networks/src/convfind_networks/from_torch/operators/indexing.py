@@ -32,8 +32,9 @@ def embedding(node: AtenNode) -> Value:
 
 def index_select(node: AtenNode) -> Value:
     """aten.index_select."""
-    x = node.value()
-    return node.add(Gather(node.axis("dim", x.type.rank)), x, node.value("index"))
+    x, places = node.value(), node.value("index")
+    flat = node.reshape(places, places.type.elements)  # one place alone has no dimension
+    return node.add(Gather(node.axis("dim", x.type.rank)), x, flat)
 
 
 def index(node: AtenNode) -> Value:

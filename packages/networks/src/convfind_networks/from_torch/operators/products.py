@@ -42,7 +42,8 @@ def addmm(node: AtenNode) -> Value:
     a = node.optional("mat1") or node.optional("batch1") or node.value("mat")
     b = node.optional("mat2") or node.optional("batch2") or node.value("vec")
     product = node.times(node.add(MatMul(), a, b), node.get("alpha", 1))
-    return node.plus(product, node.times(node.value(), node.get("beta", 1)))
+    beta = node.get("beta", 1)
+    return product if beta == 0 else node.plus(product, node.times(node.value(), beta))
 
 
 def outer(node: AtenNode) -> Value:

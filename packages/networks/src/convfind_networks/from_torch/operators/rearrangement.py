@@ -150,10 +150,11 @@ def repeat_each(node: AtenNode) -> Value:
 
 
 def _values(node: AtenNode, name: str) -> list[Value]:
+    """Return tensors in the type of the result."""
     given = [one for one in node.get(name, ()) if isinstance(one, Value)]
     if not given or len(given) != len(node.get(name)):
         raise NotSupported(f"{name} are not all tensors")
-    return given
+    return [node.cast(one, node.dtype()) for one in given]
 
 
 def concat(node: AtenNode) -> Value:

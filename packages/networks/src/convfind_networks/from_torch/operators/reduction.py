@@ -63,7 +63,7 @@ def variance(node: AtenNode) -> Value:
     correction = node.get("correction", 0 if node.get("unbiased", True) is False else 1)
     centred = node.minus(x, node.reduce(ReduceFunction.MEAN, x, *axes))
     total = _reduced(node, ReduceFunction.SUM, node.times(centred, centred))
-    return node.over(total, float(count - correction))
+    return node.over(total, float(max(count - correction, 0)))
 
 
 def deviation(node: AtenNode) -> Value:
@@ -84,11 +84,11 @@ def _with_mean(statistic: AtenOperator) -> AtenOperator:
 
 def _arg(*, largest: bool) -> AtenOperator:
     def add(node: AtenNode) -> Value:
-        x = node.value()
+        x, kept = node.value(), bool(node.get("keepdim", False))
         if node.get("dim") is None:
-            x = node.reshape(x, x.type.elements)
-        op = ArgReduce(largest, node.axis("dim", x.type.rank), bool(node.get("keepdim", False)))
-        return node.add(op, x)
+            place = node.add(ArgReduce(largest, 0, False), node.reshape(x, x.type.elements))
+            return node.reshape(place, *(1,) * (kept * x.type.rank))
+        return node.add(ArgReduce(largest, node.axis("dim", x.type.rank), kept), x)
 
     return add
 
