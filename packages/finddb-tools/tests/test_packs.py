@@ -18,11 +18,12 @@ import pytest
 import convfind
 from convfind import Config
 from convfind.device.target import Target
-from convfind.errors import FindDbError
+from convfind.errors import FindDbCorruptError, FindDbError
 from convfind.finddb import FindDb, FindEntry, FindRecord, QuarantineRecord
 from convfind.finddb.change import Change
 from convfind.finddb.pack import Pack, read_pack
 from convfind.finddb.packs import installed_packs, pack_prefix, packs_folder
+from convfind.finddb.replacing import copy_file
 from convfind.finddb.roster import NEWEST, ROSTER, roster_names
 from convfind.finddb.table import FIND
 from convfind.plugins import hookimpl
@@ -33,6 +34,7 @@ from convfind.testing import MockBackend
 from convfind_finddb_tools.database import Snapshot
 from convfind_finddb_tools.entry import own_entries
 from convfind_finddb_tools.installing import install_pack
+from convfind_finddb_tools.pack_check import check_pack
 from convfind_finddb_tools.packing import write_pack
 from convfind_finddb_tools.selection import Selection
 
@@ -320,17 +322,31 @@ def test_a_hash_that_demands_nothing_is_refused(shell: Any, packed: Path, hash_:
     assert not shell.settings.user_db_path.exists()
 
 
-def test_a_pack_that_changes_after_its_check_is_not_installed(
-    packed: Path, tmp_path: Path, target: Target
+def test_a_pack_that_changes_after_its_check_is_never_installed(
+    packed: Path, tmp_path: Path, target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user, bytes_ = tmp_path / "user", packed.read_bytes()
+    meanwhile: list[Path] = []
 
     def change(pack: Pack) -> None:
         packed.write_bytes(flipped(bytes_, 0))
 
+    def copied(source: Path, output: Path) -> None:
+        copy_file(source, output)
+        meanwhile.extend(installed_packs(user))
+
+    monkeypatch.setattr("convfind_finddb_tools.installing.copy_file", copied)
     with pytest.raises(FindDbError, match="was changed while it was being installed"):
         install_pack(packed, user, {"here": target}, check=change)
-    assert installed_packs(user, target.identity) == ()
+    assert meanwhile == []
+    assert list(packs_folder(user).iterdir()) == []
+
+
+def test_a_pack_that_changes_before_its_check_is_refused(packed: Path) -> None:
+    pack = read_pack(packed)
+    packed.write_bytes(flipped(packed.read_bytes(), 0))
+    with pytest.raises(FindDbCorruptError, match="changed while it was being checked"):
+        check_pack(pack)
 
 
 def flipped(data: bytes, place: int) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,13 +100,17 @@ def install_pack(
         raise FindDbError(msg) from exc
     if trusted is not None:
         copy_file(signature_path(file), signature_path(place))
-    copy_file(file, place)
-    if not _same(place, pack):
-        place.unlink(missing_ok=True)
-        signature_path(place).unlink(missing_ok=True)
-        msg = f"{file} was changed while it was being installed; install it again"
-        raise FindDbError(msg)
-    os.utime(place)  # the latest installed is uppermost
+    # Finds that run meanwhile see no pack whose copy was not checked.
+    with tempfile.TemporaryDirectory(prefix=".install-", dir=folder) as drafts:
+        draft = Path(drafts) / place.name
+        copy_file(file, draft)
+        if not _same(draft, pack):
+            if not place.exists():
+                signature_path(place).unlink(missing_ok=True)
+            msg = f"{file} was changed while it was being installed; install it again"
+            raise FindDbError(msg)
+        os.utime(draft)  # the latest installed is uppermost
+        draft.replace(place)
     return place, True
 
 

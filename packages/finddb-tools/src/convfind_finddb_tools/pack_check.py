@@ -13,7 +13,7 @@ from convfind.errors import FindDbCorruptError, FindDbError
 from convfind.finddb.file_check import fault
 from convfind.finddb.kernel_pack import KERNEL
 from convfind.finddb.key import SCHEMA, unseal
-from convfind.finddb.pack import SUFFIX, Pack
+from convfind.finddb.pack import SUFFIX, Pack, read_pack
 from convfind.finddb.roster import NEWEST, ROSTER, roster_names
 from convfind.finddb.table import FIND
 from convfind_finddb_tools.database import Snapshot
@@ -30,7 +30,7 @@ def check_pack(pack: Pack) -> None:
     with tempfile.TemporaryDirectory(prefix="convfind-pack-") as folder:
         copy = Path(folder) / f"pack{SUFFIX}"
         shutil.copyfile(pack.path, copy)
-        why = fault(copy) or _structure_fault(copy)
+        why = _change(pack, copy) or fault(copy) or _structure_fault(copy)
         if why is None:
             try:
                 with Snapshot(copy) as snapshot:
@@ -40,6 +40,14 @@ def check_pack(pack: Pack) -> None:
     if why is not None:
         msg = f"{pack.path} is no pack to install: {why}"
         raise FindDbCorruptError(msg)
+
+
+def _change(pack: Pack, copy: Path) -> str | None:
+    try:
+        is_same = read_pack(copy).sha256 == pack.sha256
+    except FindDbError:
+        is_same = False
+    return None if is_same else "it was changed while it was being checked"
 
 
 def _structure_fault(file: Path) -> str | None:
