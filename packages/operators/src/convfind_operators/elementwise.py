@@ -81,7 +81,8 @@ class ActivationProblem(Elementwise):
         self, inputs: Mapping[str, Array], results: Mapping[str, Array]
     ) -> dict[str, Array]:
         """Return what the activation's own roundings come to, and those of its argument."""
-        size = np.abs(results["y"]) + np.abs(inputs["x"])
+        x = inputs["x"]
+        size = np.abs(results["y"]) + np.abs(np.where(np.isfinite(x), x, 0.0))
         roundings = self.activation.roundings + 4
         return {"y": roundings * self.dtype.arithmetic.unit_roundoff * (size + 1)}
 
@@ -173,6 +174,7 @@ class BinaryProblem(Elementwise):
         if self.activation is None:
             return allowed
         raw = np.abs(self.function(inputs["a"], inputs["b"]))
+        raw = np.where(np.isfinite(raw), raw, 0.0)
         roundings = self.activation.roundings + 4
         unit = self.dtype.arithmetic.unit_roundoff
         return {"y": allowed["y"] + roundings * unit * (raw + np.abs(results["y"]) + 1)}

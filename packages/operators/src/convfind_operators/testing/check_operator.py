@@ -128,11 +128,13 @@ def _wrong(operand: Operand, got: Array, right: Array, allowed: Array) -> list[s
         found = got.astype(np.float64)
         smallest = float(np.finfo(np.float32).tiny if operand.dtype.size >= 4 else 1e-7)
         within = operand.dtype.unit_roundoff * np.abs(right) + allowed + smallest
-        fine = np.abs(found - right) <= within
+        # An infinite bound, of an infinite result, allows nothing.
+        fine = (np.abs(found - right) <= within) & np.isfinite(right)
         fine |= (found == rounded) | (np.isnan(found) & np.isnan(right))
         # Beyond the largest number of a type an error within the bound may be infinite, or not.
         largest = float(_largest(operand))
-        fine |= (np.abs(right) + within >= largest) & (np.abs(found) >= largest * 0.99)
+        has_sign = ((found < 0) == (right < 0)) | (within < np.inf) & (within >= largest)
+        fine |= (np.abs(right) + within >= largest) & (np.abs(found) >= largest * 0.99) & has_sign
     return [] if fine.all() else [_first(operand.name, got, right, ~fine)]
 
 

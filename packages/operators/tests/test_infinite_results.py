@@ -1,0 +1,25 @@
+"""Checks of operators see what is wrong where operands or results are infinite."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from convfind_operators.elementwise import ActivationProblem
+from convfind_operators.testing.check_operator import _wrong
+
+
+@pytest.mark.parametrize(
+    ("activation", "x", "right", "wrong"),
+    [("sigmoid", -np.inf, 0, 7), ("relu", np.inf, np.inf, 0), ("relu", np.inf, np.inf, -np.inf)],
+)
+def test_no_number_is_right_beside_infinity(
+    activation: str, x: float, right: float, wrong: float
+) -> None:
+    problem = ActivationProblem(x=(1,), activation=activation, dtype="float32")
+    inputs = {"x": np.array([x])}
+    results = problem.reference(inputs)
+    allowed = problem.allowed_error(inputs, results)["y"]
+    operand = problem.operand("y")
+    assert _wrong(operand, np.float32([right]), results["y"], allowed) == []
+    assert _wrong(operand, np.float32([wrong]), results["y"], allowed)
