@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from convfind.problem import Activation
+from convfind_operators.element_type import ElementType
 from convfind_operators.elementwise import ActivationProblem
 from convfind_operators.testing.check_operator import _wrong
 
@@ -16,10 +18,11 @@ from convfind_operators.testing.check_operator import _wrong
 def test_no_number_is_right_beside_infinity(
     activation: str, x: float, right: float, wrong: float
 ) -> None:
-    problem = ActivationProblem(x=(1,), activation=activation, dtype="float32")
+    kind = ElementType.FLOAT32
+    problem = ActivationProblem(x=(1,), activation=Activation(activation), dtype=kind)
     inputs = {"x": np.array([x])}
     results = problem.reference(inputs)
     allowed = problem.allowed_error(inputs, results)["y"]
     operand = problem.operand("y")
-    assert _wrong(operand, np.float32([right]), results["y"], allowed) == []
-    assert _wrong(operand, np.float32([wrong]), results["y"], allowed)
+    assert _wrong(operand, np.array([right], np.float32), results["y"], allowed) == []
+    assert _wrong(operand, np.array([wrong], np.float32), results["y"], allowed)

@@ -101,7 +101,7 @@ CASES = {
     "masked attention": Case("Attention", (*_HEADS, _SHOWN), {"num_heads": 4, "scale": 0.7}),
     "attention to nothing": Case(
         "Attention",
-        (*_HEADS, np.int32([[0] * 5, [0, 1, 0, 1, 1]])),
+        (*_HEADS, np.array([[0] * 5, [0, 1, 0, 1, 1]], np.int32)),
         {"num_heads": 2, "mask_filter_value": -3.0},
     ),
     "causal attention to the last ones": Case(

@@ -396,9 +396,9 @@ def test_quotients_are_rounded_down_as_pytorch_has_them() -> None:
     """The nearest float to the quotient of 1 and the float 0.1 is 10, and yet 0.1 fits 9 times."""
     a = torch.tensor([1.0, 0.3, -1.0, 0.0, 5.0, -5.0, math.inf, -1.0])
     b = torch.tensor([0.1, 0.1, 0.1, -2.0, 0.0, -0.0, 1.0, math.inf])
-    function = lambda x: torch.div(x[0], x[1], rounding_mode="floor")  # noqa: E731
     x = torch.stack((a, b))
-    network = Network.from_torch(exported(Function(function), x))
+    function = Function(lambda x: torch.div(x[0], x[1], rounding_mode="floor"))
+    network = Network.from_torch(exported(function, x))
     (one,) = network.inputs
     (got,) = evaluate(network.graph(), {one.name: x.numpy()}).values()
     np.testing.assert_array_equal(got, function(x).numpy())
