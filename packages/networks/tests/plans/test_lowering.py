@@ -53,6 +53,12 @@ def test_activations_that_kernels_lack_become_nodes_again(activation: Activation
     assert_same_results(graph, split)
 
 
+def test_of_bounds_that_cross_the_upper_one_is_left() -> None:
+    crossed = Activation(ActivationKind.CLIP, (2.0, -1.0))
+    np.testing.assert_array_equal(crossed(X), np.full_like(X, -1.0))
+    np.testing.assert_array_equal(kernel_activation(crossed)(X), np.full_like(X, -1.0))
+
+
 def test_a_sum_behind_such_an_activation_becomes_a_node_again_too() -> None:
     def make(builder: GraphBuilder, x: Value) -> Value:
         y = builder.add(

@@ -51,6 +51,8 @@ class Activation:
         given = tuple(float(number) for number in self.numbers) or usual
         if len(given) != len(usual):
             raise GraphError(f"{self.kind} takes {len(usual)} numbers, not {len(given)}")
+        if self.kind is ActivationKind.CLIP and given[0] > given[1]:
+            given = (given[1], given[1])  # the upper bound is the last to be applied
         object.__setattr__(self, "numbers", given)
 
     def __call__(self, x: Array) -> Array:

@@ -21,13 +21,6 @@
 #define TAP ((a * TAPS_H + b) * TAPS_W + c)
 #define PLACE_OF_TAP (d_at[a] + h_at[b] + w_at[c])
 #define WEIGHT_OF_TAP (d_weights[a] * h_weights[b] * w_weights[c])
-#define FOR_TAPS                        \
-  UNROLL_TAPS                           \
-  for (int a = 0; a < TAPS_D; ++a)      \
-    UNROLL_TAPS                         \
-    for (int b = 0; b < TAPS_H; ++b)    \
-      UNROLL_TAPS                       \
-      for (int c = 0; c < TAPS_W; ++c)
 
 // all: positions, lanes of FOUR and parts of the rows, of which each has `share`; rows: all of them.
 CF_KERNEL void operators_resize(CF_GLOBAL const CF_TYPE(DTYPE) *x, STEPS(x), CF_GLOBAL CF_TYPE(DTYPE) *y, STEPS(y),

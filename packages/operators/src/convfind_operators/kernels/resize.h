@@ -43,6 +43,13 @@
 #else
 #define UNROLL_TAPS
 #endif
+#define FOR_TAPS                        \
+  UNROLL_TAPS                           \
+  for (int a = 0; a < TAPS_D; ++a)      \
+    UNROLL_TAPS                         \
+    for (int b = 0; b < TAPS_H; ++b)    \
+      UNROLL_TAPS                       \
+      for (int c = 0; c < TAPS_W; ++c)
 
 // Where an element i of y lies in x: (i + shift) * factor / divisor + offset; `narrow`: steps of taps, below 1 more of them.
 #define AXIS(a)                                                                                                     \

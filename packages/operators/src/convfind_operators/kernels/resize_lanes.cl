@@ -10,13 +10,6 @@
 #if WIDTH == 16
 
 // What an element of y is made of; infinity is not multiplied by zero.
-#define FOR_TAPS                        \
-  UNROLL_TAPS                           \
-  for (int a = 0; a < TAPS_D; ++a)      \
-    UNROLL_TAPS                         \
-    for (int b = 0; b < TAPS_H; ++b)    \
-      UNROLL_TAPS                       \
-      for (int c = 0; c < TAPS_W; ++c)
 #define TAP LOAD_STEPPED(DTYPE, at_x + d_at[a] + h_at[b] + w_at[c] + i, 1, 1, left)
 #define WEIGHT (d_weights[a] * h_weights[b] * w_weights[c])
 

@@ -289,8 +289,7 @@ def clamp(node: AtenNode) -> Value:
     x = node.typed(node.value(), node.dtype())
     low, high = node.get("min"), node.get("max")
     if not isinstance(low, Value) and not isinstance(high, Value):
-        last = math.inf if high is None else high
-        bounds = (-math.inf if low is None else min(low, last), last)
+        bounds = (-math.inf if low is None else low, math.inf if high is None else high)
         return node.add(Activate(Activation(ActivationKind.CLIP, bounds)), x)
     if low is not None:
         x = node.binary(BinaryFunction.MAX, x, node.typed(low, x.dtype))
