@@ -120,6 +120,30 @@ def test_an_added_tensor_of_every_type_compiles(dtype: str, add_last: bool) -> N
 
 
 @pytest.mark.parametrize("arch", NVIDIA_ARCHITECTURES)
+@pytest.mark.parametrize("how", [{}, {"causal": True}, {"mask": True}], ids=str)
+@pytest.mark.parametrize("depth", [40, 64, 128])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_attention_compiles_and_spills_nothing(
+    dtype: str, depth: int, how: dict[str, bool], arch: str
+) -> None:
+    from convfind_backend_cuda.compiler import Compiler
+    from convfind_backend_cuda.target import absent
+
+    target = absent(arch)
+    compiler = Compiler(target)
+    operators = pytest.importorskip("convfind_operators")
+    for length in (197, 2048):
+        shape = (2, 3, length, depth)
+        mask = {"mask": (2, 1, 1, length), "mask_dtype": dtype} if "mask" in how else how
+        problem = operators.AttentionProblem(q=shape, k=shape, v=shape, dtype=dtype, **mask)
+        recipe = operators.solver_of(problem, target).solution(problem, target)
+        (program,) = recipe.programs
+        compiler.compile(program)
+        (kernel,) = figures_in(compiler.build_log(program)).values()
+        assert kernel.spilled <= _FEW
+
+
+@pytest.mark.parametrize("arch", NVIDIA_ARCHITECTURES)
 def test_what_checks_results_compiles(arch: str) -> None:
     from convfind_backend_cuda.compiler import Compiler
     from convfind_backend_cuda.target import absent

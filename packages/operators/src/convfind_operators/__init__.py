@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from convfind_operators.attention import AttentionProblem
 from convfind_operators.element_type import ElementType
 from convfind_operators.elementwise import (
     ActivationProblem,
@@ -48,6 +49,7 @@ from convfind_operators.top_k import TopKProblem
 __all__ = [
     "ActivationProblem",
     "ArgReductionProblem",
+    "AttentionProblem",
     "BatchNormProblem",
     "BinaryProblem",
     "CastProblem",

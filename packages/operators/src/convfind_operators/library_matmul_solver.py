@@ -17,7 +17,7 @@ from convfind_operators.operator import Operator
 from convfind_operators.solver import OperatorSolver
 
 #: The features of targets whose runtime has a library: any of them will do.
-_LIBRARIES: Final = ("cublas", "rocblas")
+LIBRARIES: Final = ("cublas", "rocblas")
 #: Types that all of them multiply; sums are float32, of float64 float64.
 _DTYPES: Final = (DataType.FLOAT32, DataType.FLOAT16, DataType.BFLOAT16, DataType.FLOAT64)
 #: Libraries count in ints.
@@ -39,8 +39,8 @@ class LibraryMatMulSolver(OperatorSolver):
 
     def countable(self, problem: MatMulProblem, target: Target) -> Applicability:
         """Take matrices that a library reads, and writes, where they lie."""
-        if not any(map(target.has, _LIBRARIES)):
-            return Rejected(Reason.FEATURE, f"needs {' or '.join(_LIBRARIES)}")
+        if not any(map(target.has, LIBRARIES)):
+            return Rejected(Reason.FEATURE, f"needs {' or '.join(LIBRARIES)}")
         calls = _calls(problem)
         return calls if isinstance(calls, Rejected) else APPLICABLE
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from convfind_operators.attention import AttentionProblem
 from convfind_operators.elementwise import (
     ActivationProblem,
     BatchNormProblem,
@@ -46,7 +47,7 @@ def problem_types() -> tuple[type[Operator], ...]:
         *(ActivationProblem, UnaryProblem, BinaryProblem, WhereProblem, CastProblem),
         EpilogueGradientProblem,
         *(BatchNormProblem, GroupNormProblem, LayerNormProblem, RMSNormProblem),
-        *(LocalResponseNormProblem, ResizeProblem, MatMulProblem),
+        *(LocalResponseNormProblem, ResizeProblem, MatMulProblem, AttentionProblem),
         *(PointwiseDepthwiseProblem, PoolingProblem, ReductionProblem, SoftmaxProblem),
         *(ArgReductionProblem, CumulativeSumProblem, CumulativeProductProblem, TopKProblem),
         *(GatherProblem, GatherElementsProblem, ScatterElementsProblem),

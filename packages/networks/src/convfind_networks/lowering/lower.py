@@ -14,12 +14,14 @@ from convfind_networks.lowering import (
     rearrangement,
     selection,
 )
+from convfind_networks.lowering.attention import attention
 from convfind_networks.lowering.call import Call, Lowering, Surroundings
 from convfind_networks.lowering.convolution import convolution, linear
 from convfind_networks.lowering.pointwise_depthwise import pointwise_depthwise
 from convfind_networks.ops import (
     Activate,
     ArgReduce,
+    Attention,
     AveragePool,
     BatchNorm,
     Binary,
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
 _LOWERINGS: dict[type[Op], Lowering] = {
     Activate: elementwise.activate,
     ArgReduce: selection.arg_reduce,
+    Attention: attention,
     AveragePool: pooling.average_pool,
     BatchNorm: elementwise.batch_norm,
     Binary: elementwise.binary,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from convfind.checking.borders import PadMode
 from convfind_networks.ops.activation import Activate, Activation, ActivationKind
+from convfind_networks.ops.attention import Attention
 from convfind_networks.ops.convolution import Convolution, IntegerConvolution
 from convfind_networks.ops.deformable import DeformableConvolution
 from convfind_networks.ops.elementwise import (
@@ -60,12 +61,14 @@ from convfind_networks.ops.reduction import (
     TopK,
 )
 from convfind_networks.ops.resize import Coordinates, Interpolation, Resize, Rounding
+from convfind_networks.ops.strided import StridedView
 
 __all__ = [
     "Activate",
     "Activation",
     "ActivationKind",
     "ArgReduce",
+    "Attention",
     "AveragePool",
     "BatchNorm",
     "Binary",
@@ -115,6 +118,7 @@ __all__ = [
     "Slice",
     "Softmax",
     "Split",
+    "StridedView",
     "Tile",
     "TopK",
     "Transpose",

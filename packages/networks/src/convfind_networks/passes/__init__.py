@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from convfind_networks.graph import Graph
+from convfind_networks.passes.attention import fuse_attention
 from convfind_networks.passes.canonical import canonicalize
 from convfind_networks.passes.concatenations import share_beginnings
 from convfind_networks.passes.constants import fold_constants
@@ -23,6 +24,7 @@ __all__ = [
     "fold_constants",
     "fold_paddings",
     "fold_scales",
+    "fuse_attention",
     "fuse_epilogues",
     "merge_duplicates",
     "move_transposes",

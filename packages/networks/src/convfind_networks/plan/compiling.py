@@ -11,6 +11,7 @@ from convfind.runtime.session import Progress, silent
 from convfind_networks.graph import Graph
 from convfind_networks.layouts import channels_last_where_possible
 from convfind_networks.lowering import decompose, split_activations
+from convfind_networks.passes import fuse_attention
 from convfind_networks.plan.draft import Draft
 from convfind_networks.plan.fusion import faster_pairs
 from convfind_networks.plan.layout_choice import choose_layouts
@@ -40,8 +41,8 @@ def compile_graph(
     mode = handle.mode_for_fixed_sizes(mode)
     if autocast is not None:
         graph = narrowed(graph, autocast)
-    graph = split_activations(decompose(graph))
     posing = Posing(network, handle, frozenset(allow_tf32), deterministic)
+    graph = fuse_attention(split_activations(decompose(graph)), posing.wants)
     if channels_last is None:
         layouts = choose_layouts(posing, graph, handle.policy(mode, **policy))
     else:

@@ -6,12 +6,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from convfind.device.target import DeviceKind
+from convfind.errors import ProblemError
 from convfind.handle import Handle
 from convfind.problem import ConvProblem
+from convfind.solver import asking
 from convfind_networks.graph import Graph, Node
 from convfind_networks.layouts import LaidOut, LayoutPlan, lay_out, nested
-from convfind_networks.lowering import Call, fusible_pairs, lower
-from convfind_networks.ops import MatMul
+from convfind_networks.lowering import Call, attention_problem, fusible_pairs, lower
+from convfind_networks.ops import Attention, MatMul
+from convfind_networks.tensor_type import TensorType
 
 #: Types that matrix units multiply.
 _NARROW = frozenset({"float16", "bfloat16"})
@@ -40,6 +43,23 @@ class Posing:
     def calls(self, laid_out: LaidOut) -> tuple[Call, ...]:
         """Return the calls that compute a graph, in order. Raises `UnsupportedError`."""
         return tuple(map(self._posed, lower(self.network, laid_out, self.handle.registry)))
+
+    def wants(self, op: Attention, types: tuple[TensorType, ...]) -> bool:
+        """Return whether an attention is faster as one operation, for what is known.
+
+        Its first solver says how fast it is, where that was measured to be faster than the steps.
+        """
+        make = self.handle.registry.problem_types.get("attention")
+        if make is None:
+            return False
+        try:
+            problem, target = attention_problem(make, op, types), self.handle.target
+        except ProblemError:
+            return False
+        solvers, _ = self.handle.registry.candidates_for(problem, target)
+        taking = (one for one in solvers if asking.applicability(one, problem, target))
+        first = next(taking, None)
+        return first is not None and asking.wti(first, problem, target) is not None
 
     def pairs(self, laid_out: LaidOut) -> dict[Node, Call]:
         """Return one call for each two convolutions that may be one, by the second of them."""

@@ -1,0 +1,388 @@
+"""Attention: products with a softmax between them become one operation, heads where they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from convfind.solver.recipe import WORKSPACE_ALIGNMENT
+from convfind_networks.graph import PIECE_ALIGNMENT, Graph, GraphEditor, Node
+from convfind_networks.ops import (
+    Attention,
+    Binary,
+    BinaryFunction,
+    Cast,
+    Expand,
+    MatMul,
+    Op,
+    Reduce,
+    ReduceFunction,
+    Reshape,
+    Slice,
+    Softmax,
+    Split,
+    StridedView,
+    Transpose,
+    Where,
+)
+from convfind_networks.passes.arrangement import Arrangement
+from convfind_networks.passes.dead_code import remove_dead_code
+from convfind_networks.tensor_type import Array, TensorType, is_float
+
+#: Whether an operation that reads these types should be there.
+Wanted = Callable[[Attention, tuple[TensorType, ...]], bool]
+#: Scores below it count for nothing, in types of 16 bits and others.
+_LEAST = -6e4
+
+
+#: Operations whose results are parts of their input, or all of it in another order.
+_REARRANGED = (Reshape, Transpose, Split, Slice)
+
+
+def fuse_attention(graph: Graph, wanted: Wanted) -> Graph:
+    """Return a graph with attention as one operation where that is wanted.
+
+    Args:
+        graph: the graph, its factors in the products.
+        wanted: tells whether an operation should be there, from it and the types that it reads.
+    """
+    edit = GraphEditor(graph)
+    for node in edit:
+        if isinstance(node.op, MatMul):
+            scores = _Reader(edit).scores(node)
+            if scores is not None:
+                _Fusion(edit, graph.readers, scores).fuse(wanted)
+    return remove_dead_code(edit.graph())
+
+
+@dataclass(frozen=True, slots=True)
+class _Scores:
+    """The nodes of an attention from the first product to the second, and what masks its scores."""
+
+    nodes: tuple[Node, ...]
+    masks: tuple[str, ...]
+    zeros: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads what is between the two products, from the second one back."""
+
+    edit: GraphEditor
+
+    def scores(self, last: Node) -> _Scores | None:
+        """Return what leads to the second product, where that is an attention."""
+        if last.op != MatMul():
+            return None
+        nodes = [last]
+        node = self._before(last.inputs[0], nodes)
+        blind = node if node is not None and isinstance(node.op, Where) else None
+        if blind is not None:
+            node = self._before(self._left_by(blind), nodes)
+        rank = self.edit.value(last.inputs[0]).type.rank
+        if node is None or node.op != Softmax(rank - 1):
+            return None
+        masks: list[str] = []
+        node = self._before(node.inputs[0], nodes)
+        while node is not None and not isinstance(node.op, MatMul):
+            name = self._masked(node, masks)
+            node = None if name is None else self._before(name, nodes)
+        if node is None or (blind is not None and not self._is_of(blind, masks)):
+            return None
+        never = self.edit.data(blind.inputs[0]) if blind is not None else None
+        zeros = blind is not None and (never is None or bool(never.any()))
+        return _Scores(tuple(reversed(nodes)), tuple(masks), zeros)
+
+    def _left_by(self, blind: Node) -> str:
+        """Return the weights that are left where a query sees something: others become 0."""
+        _, first, second = blind.inputs
+        return second if self.edit.data(first) is not None else first
+
+    def _before(self, name: str, nodes: list[Node]) -> Node | None:
+        """Note what computes a value for one reader only, and return it.
+
+        Conversions between floating types are noted, and passed: scores are float32 anyway.
+        """
+        while (node := self.edit.producer(name)) is not None and self.edit.is_read_once(name):
+            nodes.append(node)
+            if not isinstance(node.op, Cast):
+                return node
+            if not all(self.edit.value(one).type.is_float for one in (name, node.inputs[0])):
+                return None
+            name = node.inputs[0]
+        return None
+
+    def _masked(self, node: Node, masks: list[str]) -> str | None:
+        """Note the mask that a node lays on scores, and return these."""
+        shape = self.edit.value(node.output).shape
+        match node.op:
+            case Binary(function=BinaryFunction.ADD, activation=None):
+                for scores, mask in (node.inputs, node.inputs[::-1]):
+                    if self.edit.value(scores).shape == shape and self._is_of_product(scores):
+                        masks.append(mask)
+                        return scores
+            case Where():
+                seen, scores, least = node.inputs
+                if self.edit.value(scores).shape == shape and self._hides(seen, least):
+                    masks.append(seen)
+                    return scores
+        return None
+
+    def _is_of_product(self, name: str) -> bool:
+        """Return whether a value is of a product, with masks or without."""
+        node = self.edit.producer(name)
+        while node is not None and isinstance(node.op, (Cast, Where)):
+            node = self.edit.producer(node.inputs[isinstance(node.op, Where)])
+        if node is None:
+            return False
+        is_sum = node.op == Binary(BinaryFunction.ADD)
+        return isinstance(node.op, MatMul) or (
+            is_sum and any(map(self._is_of_product, node.inputs))
+        )
+
+    def _hides(self, seen: str, least: str) -> bool:
+        """Return whether scores become what nothing is left of: minus infinity, or nearly that.
+
+        The least finite number would be left where a query sees nothing.
+        """
+        data, shown = self.edit.data(least), self.edit.data(seen)
+        if data is None or data.size != 1:
+            return False
+        lowest = float(data.reshape(()))
+        is_safe = shown is not None and bool(shown.any(axis=-1).all())
+        return lowest == -np.inf or (lowest < _LEAST and is_safe)
+
+    def _is_of(self, blind: Node, masks: list[str]) -> bool:
+        """Return whether weights become 0 where a query sees nothing, or a key is hidden anyway."""
+        chooses, first, second = blind.inputs
+        nothing, node = self.edit.data(first), self.edit.producer(chooses)
+        is_first = nothing is not None
+        nothing = self.edit.data(second) if nothing is None else nothing
+        if nothing is None or nothing.any():
+            return False
+        known = self.edit.data(chooses)
+        if is_first and known is not None and not known.any():
+            return True
+        if len(masks) != 1:
+            return False
+        if chooses == masks[0]:
+            return not is_first
+        match node and node.op:
+            case Binary(function=BinaryFunction.GREATER) if not is_first:
+                assert node is not None
+                return node.inputs[0] == masks[0] and self._is_lowest(node.inputs[1])
+            case Binary(function=BinaryFunction.EQUAL) if is_first:
+                assert node is not None
+                most = self.edit.producer(node.inputs[0])
+                if most is None or most.inputs[0] != masks[0]:
+                    return False
+                last = self.edit.value(masks[0]).type.rank - 1
+                return most.op == Reduce(ReduceFunction.MAX, (last,)) and self._is_lowest(
+                    node.inputs[1]
+                )
+        return False
+
+    def _is_lowest(self, name: str) -> bool:
+        data = self.edit.data(name)
+        return data is not None and bool((data.astype(np.float64) == -np.inf).all())
+
+
+@dataclass(frozen=True, slots=True)
+class _Fusion:
+    """Makes one operation of an attention's nodes."""
+
+    edit: GraphEditor
+    readers: Mapping[str, tuple[Node, ...]]
+    scores: _Scores
+
+    def fuse(self, wanted: Wanted) -> None:
+        """Put it in their place, where it is wanted, and heads are where kernels can read them."""
+        first, last = self.scores.nodes[0], self.scores.nodes[-1]
+        assert isinstance(first.op, MatMul)
+        factors = (*first.inputs, last.inputs[1])
+        if len({self.edit.value(name).shape[:-2] for name in factors}) > 1:
+            return  # what products repeat
+        parts = (
+            self._part(first.inputs[0]),
+            self._part(first.inputs[1], is_turned=True),
+            self._part(last.inputs[1]),
+        )
+        (q, of_q, a), (k, of_k, b), (v, of_v, c) = parts
+        if of_q is None or of_k is None or of_v is None or c != 1:
+            return
+        scale = first.op.alpha * a * b
+        heads = (*of_q.shape[:3], of_v.shape[3])
+        behind, y = self._behind(last, heads)
+        masks = self._masks(heads[:3] + of_k.shape[2:3])
+        if masks is None:
+            return
+        mask, causal, added = masks
+        result = behind[-1] if behind else last
+        shape = self.edit.value(result.output).shape
+        op = Attention(shape, of_q, of_k, of_v, y, scale, causal, self.scores.zeros)
+        inputs = (q, k, v, *mask)
+        types = tuple(self.edit.value(name).type for name in inputs)
+        if len({one.dtype for one in types[:3]}) > 1 or not wanted(op, types):
+            return
+        op.infer(*types)
+        made = Node(op, inputs, result.outputs, last.name)
+        self.edit.replace([*self.scores.nodes, *behind], *added, made)
+
+    def _part(self, name: str, *, is_turned: bool = False) -> tuple[str, StridedView | None, float]:
+        """Return the value in whose memory heads lie, how, and what they are multiplied by.
+
+        They are batch, heads, sequence, depth; keys are turned, as the product reads them.
+        """
+        before = self.edit.producer(name)
+        if is_turned and before is not None and _is_turn(before.op):
+            name, is_turned = before.inputs[0], False
+        name, scale = self._unscaled(name)
+        name, is_shared = self._unrepeated(name)
+        chain: list[tuple[Op, int]] = []
+        sources, scales = [name], [scale]
+        while True:
+            name, scale = self._unscaled(sources[-1])
+            node = self.edit.producer(name)
+            if node is None or not isinstance(node.op, _REARRANGED):
+                break
+            chain.append((node.op, node.outputs.index(name)))
+            sources.append(node.inputs[0])
+            scales.append(scales[-1] * scale)
+        sources[-1], scales[-1] = name, scales[-1] * scale
+        for count in range(len(chain), -1, -1):
+            kind = self.edit.value(sources[count]).type
+            part: Arrangement | None = Arrangement.packed(kind.shape)
+            for op, at in reversed(chain[:count]):
+                part = part.after(op, at) if part is not None else None
+            view = _of_four(part, is_shared)
+            if view is not None and _may_begin(view, kind):
+                is_constant = self.edit.data(sources[count]) is not None
+                placed = None if is_constant else view.turned(is_turned)
+                return sources[count], placed, scales[count]
+        return name, None, 1.0
+
+    def _unscaled(self, name: str) -> tuple[str, float]:
+        """Return what a value is a multiple of, and the number."""
+        node, scale = self.edit.producer(name), 1.0
+        while node is not None and node.op == Binary(BinaryFunction.MUL):
+            for x, factor in (node.inputs, node.inputs[::-1]):
+                data = self.edit.data(factor)
+                is_number = data is not None and data.size == 1
+                if is_number and self.edit.value(x).shape == self.edit.value(name).shape:
+                    assert data is not None
+                    name, scale = x, scale * float(data.reshape(()))
+                    break
+            else:
+                break
+            node = self.edit.producer(name)
+        return name, scale
+
+    def _unrepeated(self, name: str) -> tuple[str, bool]:
+        """Return the heads that several heads of queries share, before they are repeated."""
+        node = self.edit.producer(name)
+        wide = self.edit.producer(node.inputs[0]) if node is not None else None
+        if node is None or wide is None or not isinstance(node.op, Reshape):
+            return name, False
+        before, after = (self.edit.value(one).shape for one in (wide.inputs[0], wide.output))
+        if not isinstance(wide.op, Expand) or len(before) != 5 or len(node.op.shape) != 4:
+            return name, False
+        batch, heads, _, *rest = before
+        is_repeated = before[2] == 1 and after == (batch, heads, after[2], *rest)
+        is_joined = node.op.shape == (batch, heads * after[2], *rest)
+        return (wide.inputs[0], True) if is_repeated and is_joined else (name, False)
+
+    def _behind(self, last: Node, heads: tuple[int, ...]) -> tuple[list[Node], StridedView]:
+        """Return what rearranges the result, up to the last transpose, and where heads lie then."""
+        behind, name = list[Node](), last.output
+        while self.edit.is_read_once(name):
+            (reader,) = self.readers[name]
+            if not isinstance(reader.op, (Reshape, Transpose)):
+                break
+            behind.append(reader)
+            name = reader.output
+        for count in range(len(behind), 0, -1):
+            if not isinstance(behind[count - 1].op, Transpose):
+                continue
+            whole = self.edit.value(behind[count - 1].output).shape
+            part: Arrangement | None = Arrangement.packed(whole)
+            for one in reversed(behind[:count]):
+                shape = self.edit.value(one.inputs[0]).shape
+                part = part.before(one.op, shape) if part is not None else None
+            view = _of_four(part)
+            if view is not None and view.shape == heads:
+                return behind[:count], view
+        packed = Arrangement.packed(heads).view()
+        assert packed is not None
+        return [], packed
+
+    def _masks(self, scores: tuple[int, ...]) -> tuple[tuple[str, ...], bool, list[Node]] | None:
+        """Return the mask, if any, whether a query sees keys up to its own place, and new nodes."""
+        causal, left = False, list[str]()
+        for name in self.scores.masks:
+            data = self.edit.data(name)
+            if data is not None and _is_causal(data, scores[2:]):
+                causal = True
+            elif data is None or data.dtype == np.bool_ or data.any():
+                left.append(name)
+        if not left:
+            return (), causal, []
+        rank = self.edit.value(self.scores.nodes[0].output).type.rank
+        types = [self.edit.value(name).type for name in left]
+        if len(left) > 1 or rank > 4 or any(one.rank > rank for one in types):
+            return None
+        (name,), (kind,) = left, types
+        shape = (1,) * (rank - kind.rank) + kind.shape
+        wide = (*shape[:-2], *(1,) * (4 - rank), *shape[-2:])
+        if any(one not in (1, size) for one, size in zip(wide, scores, strict=True)):
+            return None
+        data = self.edit.data(name)
+        if data is not None:
+            return (self.edit.constant(data.reshape(wide), like=name),), causal, []
+        if wide == kind.shape:
+            return (name,), causal, []
+        made = self.edit.result(kind.with_shape(wide), like=name)
+        return (made,), causal, [Node(Reshape(wide), (name,), (made,), name)]
+
+
+def _is_turn(op: Op) -> bool:
+    """Return whether an operation swaps the last two dimensions only."""
+    if not isinstance(op, Transpose):
+        return False
+    *outer, row, column = range(len(op.order))
+    return op.order == (*outer, column, row)
+
+
+def _of_four(part: Arrangement | None, is_shared: bool = False) -> StridedView | None:
+    """Return batch, heads, sequence and depth of a stack of matrices; all before heads is batch.
+
+    Where heads are shared, those that share them have the third axis.
+    """
+    if part is None:
+        return None
+    axes = part.axes[:2] + part.axes[3:] if is_shared else part.axes
+    if len(axes) < 4:
+        axes = (*((),) * (3 - len(axes)), *axes)
+        axes = (axes[0], (), *axes[1:])
+    outer = tuple(factor for axis in axes[:-3] for factor in axis)
+    return Arrangement((outer, *axes[-3:]), part.start).view()
+
+
+def _may_begin(view: StridedView, kind: TensorType) -> bool:
+    """Return whether devices have views that begin there: with gaps between 128 bytes, or 512."""
+    reach = view.end - view.start
+    alignment = WORKSPACE_ALIGNMENT if reach == view.elements else PIECE_ALIGNMENT
+    return view.start * kind.dtype.itemsize % alignment == 0
+
+
+def _is_causal(mask: Array, ends: tuple[int, ...]) -> bool:
+    """Return whether a query sees the keys up to its own place, and those without change."""
+    if mask.ndim < 2 or mask.shape[-2:] != ends or mask.size != ends[0] * ends[1]:
+        return False
+    plain, before = mask.reshape(ends), np.tri(*ends, dtype=np.bool_)
+    if mask.dtype == np.bool_:
+        return bool((plain == before).all())
+    if not is_float(mask.dtype):
+        return False
+    return bool((plain[before] == 0).all() and (plain[~before].astype(np.float64) < _LEAST).all())

@@ -1,0 +1,277 @@
+"""Attention becomes one operation, however models spell it, and computes what PyTorch computes."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from networks_for_tests import assert_same_results, exported
+from onnx import TensorProto, helper, numpy_helper
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from convfind_networks import Graph, Network, evaluate
+from convfind_networks.ops import Attention
+from convfind_networks.passes import fuse_attention
+
+# PyTorch warns of itself while it exports.
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+
+WIDTH, HEADS, LENGTH = 64, 2, 7
+Attending = Callable[..., Tensor]
+
+
+class Layer(nn.Module):
+    """A layer of heads, whose queries, keys and values are parts of one product."""
+
+    def __init__(self, attend: Attending) -> None:
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.bias = nn.Parameter(torch.randn(1, HEADS, LENGTH, LENGTH))
+        self.attend = attend
+
+    def forward(self, x: Tensor, *masks: Tensor) -> Tensor:
+        qkv = self.qkv(x).view(*x.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4)
+        y = self.attend(self, *qkv.unbind(0), *masks)
+        found: Tensor = x + self.out(y.transpose(1, 2).flatten(2))
+        return found
+
+
+class Encoder(nn.Module):
+    """PyTorch's own layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(WIDTH, HEADS, 2 * WIDTH, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.layer(x)
+        return y
+
+
+def spelled_out(layer: Layer, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    scores = (q * 0.3) @ k.transpose(2, 3) + layer.bias
+    return scores.softmax(3) @ v
+
+
+def divided(layer: Layer, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    scores = layer.bias + q @ k.transpose(2, 3) / math.sqrt(32)
+    return F.softmax(scores, 3, dtype=torch.float32).to(q.dtype) @ v
+
+
+def before(layer: Layer, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def at_once(layer: Layer, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    scores = torch.bmm(q.flatten(0, 1), k.flatten(0, 1).transpose(1, 2))
+    return torch.bmm(scores.softmax(2), v.flatten(0, 1)).view(q.shape)
+
+
+def masked(layer: Layer, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=0.2)
+
+
+def shared(layer: Layer, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return F.scaled_dot_product_attention(q, k[:, :1], v[:, 1:], enable_gqa=True)
+
+
+SEEN = torch.rand(3, 1, LENGTH, LENGTH, generator=torch.Generator().manual_seed(1)) > 0.4
+SEEN[1, 0, 2] = False  # it sees nothing
+SPELLINGS: dict[str, tuple[Attending, tuple[Tensor, ...]]] = {
+    "spelled out": (spelled_out, ()),
+    "divided": (divided, ()),
+    "causal": (before, ()),
+    "shown": (masked, (SEEN,)),
+    "hidden": (masked, (torch.where(SEEN, 0.5, -math.inf),)),
+    "biased": (masked, (torch.randn(LENGTH, LENGTH),)),
+    "shared": (shared, ()),
+}
+
+
+def fused(graph: Graph) -> Graph:
+    """Return the graph with every attention as one operation."""
+    return fuse_attention(graph, lambda op, types: True)
+
+
+def kinds(graph: Graph) -> Counter[str]:
+    """Count the operations that compute something, by kind."""
+    return Counter(node.op.kind for node in graph.nodes if not node.op.is_view)
+
+
+def check(module: nn.Module, *inputs: Tensor) -> Graph:
+    """Hold a module's fused graph to what PyTorch computes in float64."""
+    torch.manual_seed(2)
+    graph = Network.from_torch(exported(module, *inputs)).optimized()
+    found = fused(graph)
+    values = dict(zip(graph.inputs, (one.numpy() for one in inputs), strict=True))
+    (y,) = evaluate(found, values).values()
+    wide = (one.double() if one.is_floating_point() else one for one in inputs)
+    with torch.no_grad():
+        right = module.double()(*wide).numpy()
+    np.testing.assert_allclose(y, right, atol=3e-7)
+    return found
+
+
+@pytest.mark.parametrize(("attend", "masks"), SPELLINGS.values(), ids=SPELLINGS)
+def test_heads_are_read_and_written_where_they_lie(
+    attend: Attending, masks: tuple[Tensor, ...]
+) -> None:
+    graph = check(Layer(attend), torch.randn(3, LENGTH, WIDTH), *masks)
+    assert kinds(graph) == {"Attention": 1, "Linear": 2}
+
+
+def test_products_of_a_batch_of_all_heads_are_one_operation() -> None:
+    found = kinds(check(Layer(at_once), torch.randn(3, LENGTH, WIDTH)))
+    assert found["Attention"] == 1  # what it reads has no one step from head to head, and is copied
+    assert "MatMul" not in found
+
+
+def test_pytorchs_own_layer_keeps_no_copy_of_heads() -> None:
+    graph = check(Encoder(), torch.randn(3, LENGTH, WIDTH))
+    assert {"Attention": 1, "Linear": 4, "LayerNorm": 2}.items() <= kinds(graph).items()
+
+
+def test_what_else_reads_scores_or_weights_keeps_them() -> None:
+    def with_weights(layer: Layer, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        weights = (q @ k.transpose(2, 3)).softmax(3)
+        return weights @ v + weights.mean(3, keepdim=True)
+
+    def another_axis(layer: Layer, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return (q @ k.transpose(2, 3)).softmax(2) @ v
+
+    def half(layer: Layer, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return (q @ k.transpose(2, 3)).relu().softmax(3) @ v
+
+    def repeated(layer: Layer, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return (q @ k[:1].transpose(2, 3)).softmax(3) @ v[0]
+
+    for attend in (with_weights, another_axis, half, repeated):
+        graph = check(Layer(attend), torch.randn(3, LENGTH, WIDTH))
+        assert "Attention" not in kinds(graph)
+        assert kinds(graph)["MatMul"] == 2
+
+
+def test_what_is_not_wanted_stays() -> None:
+    module = Layer(spelled_out)
+    graph = Network.from_torch(exported(module, torch.randn(3, LENGTH, WIDTH))).optimized()
+    asked: list[Attention] = []
+
+    def wanted(op: Attention, types: Any) -> bool:
+        asked.append(op)
+        return False
+
+    kept = fuse_attention(graph, wanted)
+    assert kinds(kept) == kinds(graph)
+    (op,) = asked
+    assert op.scale == pytest.approx(0.3)
+    assert op.q.shape == (3, HEADS, LENGTH, WIDTH // HEADS)
+
+
+def test_heads_that_begin_where_devices_have_no_view_are_copied() -> None:
+    class Narrow(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            q, k, v = x.view(*x.shape[:2], 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
+            return F.scaled_dot_product_attention(q, k, v)
+
+    found = check(Narrow(), torch.randn(3, LENGTH, 24))
+    assert kinds(found)["Attention"] == 1
+    (op,) = (node.op for node in found.nodes if isinstance(node.op, Attention))
+    assert op.k.start == 0  # of what a split has made, not 8 elements into x
+
+
+# -- ONNX -------------------------------------------------------------------------------------
+
+
+def onnx_graph(
+    nodes: list[Any], inputs: dict[str, tuple[int, ...]], weights: dict[str, Any], **opsets: int
+) -> Graph:
+    """Return the optimized graph of nodes that compute y."""
+    named = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs.items()]
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    held = [numpy_helper.from_array(np.asarray(one), name) for name, one in weights.items()]
+    graph = helper.make_graph(nodes, "attention", named, [y], held)
+    known = [helper.make_opsetid(domain.replace("_", "."), one) for domain, one in opsets.items()]
+    known.append(helper.make_opsetid("", 23))
+    return Network.from_onnx(helper.make_model(graph, opset_imports=known)).optimized()
+
+
+def node(kind: str, inputs: str, output: str, **attributes: Any) -> onnx.NodeProto:
+    """Return a node; inputs are words."""
+    return helper.make_node(kind, inputs.split(), [output], **attributes)
+
+
+def test_an_exported_block_is_one_operation_between_two_products() -> None:
+    # As PyTorch's exporter spells it: each of q, k and v a product, keys transposed at once.
+    rng = np.random.default_rng(3)
+    weights: dict[str, Any] = {
+        name: rng.standard_normal((WIDTH, WIDTH), np.float32) / 8 for name in ("q", "k", "v", "o")
+    }
+    weights |= {"heads": [0, 0, 2, 32], "flat": [0, 0, WIDTH], "root": np.float32(math.sqrt(32))}
+    nodes = []
+    for name in "qkv":
+        nodes += [
+            node("MatMul", f"x {name}", f"{name}1"),
+            node("Reshape", f"{name}1 heads", name * 2),
+        ]
+    nodes += [
+        node("Transpose", "qq", "q3", perm=[0, 2, 1, 3]),
+        node("Transpose", "kk", "k3", perm=[0, 2, 3, 1]),
+        node("Transpose", "vv", "v3", perm=[0, 2, 1, 3]),
+        node("MatMul", "q3 k3", "scores"),
+        node("Div", "scores root", "scaled"),
+        node("Softmax", "scaled", "weights", axis=-1),
+        node("MatMul", "weights v3", "found"),
+        node("Transpose", "found", "behind", perm=[0, 2, 1, 3]),
+        node("Reshape", "behind flat", "joined"),
+        node("MatMul", "joined o", "y"),
+    ]
+    graph = onnx_graph(nodes, {"x": (3, LENGTH, WIDTH)}, weights)
+    found = fused(graph)
+    assert kinds(found) == {"Linear": 4, "Attention": 1}
+    assert_same_results(graph, found, 1e-12)
+
+
+_KEYS = (2, 4, 11, 32)
+HEADS_OF: dict[str, tuple[int, ...]] = {"q": (2, 4, 9, 32), "k": _KEYS, "v": _KEYS}
+ONNX: dict[str, tuple[str, dict[str, tuple[int, ...]], dict[str, Any]]] = {
+    "plain": ("q k v", HEADS_OF, {}),
+    "causal": ("q k v", HEADS_OF, {"is_causal": 1}),
+    "biased": ("q k v m", {**HEADS_OF, "m": (2, 1, 9, 11)}, {"scale": 0.3}),
+    "shared": (
+        "q k v",
+        {"q": (2, 9, 128), "k": (2, 11, 64), "v": (2, 11, 64)},
+        {"q_num_heads": 4, "kv_num_heads": 2},
+    ),
+}
+
+
+@pytest.mark.parametrize(("names", "shapes", "attributes"), ONNX.values(), ids=ONNX)
+def test_onnxs_own_attention_is_one_operation(
+    names: str, shapes: dict[str, tuple[int, ...]], attributes: dict[str, Any]
+) -> None:
+    graph = onnx_graph([node("Attention", names, "y", **attributes)], shapes, {})
+    found = fused(graph)
+    assert kinds(found) == {"Attention": 1}
+    assert_same_results(graph, found)
+
+
+@pytest.mark.parametrize("causal", [0, 1])
+def test_onnx_runtimes_attention_is_one_operation_behind_a_product(causal: int) -> None:
+    rng = np.random.default_rng(4)
+    weights = {
+        "w": rng.standard_normal((WIDTH, 3 * WIDTH), np.float32) / 8,
+        "b": rng.standard_normal(3 * WIDTH, np.float32),
+    }
+    attributes = {"num_heads": HEADS, "unidirectional": causal, "domain": "com.microsoft"}
+    one = node("Attention", "x w b", "y", **attributes)
+    graph = onnx_graph([one], {"x": (3, LENGTH, WIDTH)}, weights, com_microsoft=1)
+    found = fused(graph)
+    assert kinds(found) == {"Attention": 1, "Linear": 1}
+    assert_same_results(graph, found)

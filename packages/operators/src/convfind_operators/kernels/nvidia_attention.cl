@@ -1,0 +1,270 @@
+// operators-attention-nvidia: y = softmax(factor q k^T + mask) v on NVIDIA's matrix units (mma.sync), scores never in memory.
+//
+// A work-group has ROWS queries of a head, each of its waves 16 * FRAGMENTS of them. Tiles of KEYS keys and their values come
+// by cp.async, one ahead of the one that is computed with. Scores, their largest, and the sums of exponentials are float32
+// in registers; exponentials are rounded to the type of the values for the second product. Rows of local memory are as convfind_nvidia.h has them, in panels of 64 elements.
+#include "convfind_nvidia.h"
+
+#ifndef DTYPE
+#define DTYPE FLOAT16
+#endif
+#ifndef DEPTH
+#define DEPTH 64  // elements of a query and of a key: a multiple of 16, up to which zeros are added
+#endif
+#ifndef VALUES
+#define VALUES 64  // those of a value, and of a result
+#endif
+#ifndef WAVES
+#define WAVES 4
+#endif
+#ifndef FRAGMENTS
+#define FRAGMENTS 1  // 16 queries each
+#endif
+#ifndef KEYS
+#define KEYS 64
+#endif
+#ifndef CAUSAL
+#define CAUSAL 0  // 1: a query sees the keys up to its own place
+#endif
+#ifndef MASK
+#define MASK 0  // 1: bytes that are not 0 where a query sees a key; 2: numbers that are added to scores
+#endif
+#ifndef MASK_DTYPE
+#define MASK_DTYPE FLOAT32
+#endif
+#ifndef MASK_KEY
+#define MASK_KEY mask_key  // elements of the mask from key to key, where the compiler is told
+#endif
+#ifndef SCALED
+#define SCALED 0  // 1: scores are multiplied by the factor before their largest is found
+#endif
+#ifndef ZEROS
+#define ZEROS 0  // 1: the result of a query that sees no key is 0, otherwise NaN
+#endif
+// Of elements that are no numbers.
+#define CF_TYPE_BOOL unsigned char
+#define CF_LOAD_BOOL(pointer, index) ((int)(pointer)[index])
+
+#define THREADS (32 * WAVES)
+#define ROWS (16 * FRAGMENTS * WAVES)
+#define PANELS(width) (((width) + 63) / 64)
+#define KEY_BYTES (KEYS * 128 * PANELS(DEPTH))
+#define STAGE_BYTES (KEY_BYTES + KEYS * 128 * PANELS(VALUES))
+#define QUERY_BYTES (ROWS * 128 * PANELS(DEPTH))
+#define LARGER(a, b) ((a) > (b) ? (a) : (b))
+// Queries, which go on to registers, lie where the second tile comes to.
+#define MEMORY_BYTES (STAGE_BYTES + LARGER(STAGE_BYTES, QUERY_BYTES))
+#define RESULT_BYTES (ROWS * 128 * PANELS(VALUES))
+
+#define ELEMENT CF_TYPE(DTYPE)
+#define LEAST CF_AS_FLOAT(0xff800000u)
+#define LOG2_E 1.4426950408889634f
+
+// Rows of `width` elements of memory, with zeros up to `padded`, as in rows from `left` on.
+CF_INLINED void fetch(CF_UINT to, CF_GLOBAL const ELEMENT *from, const CF_LONG step, const int rows, const int left,
+                      const int padded, const int width, const int item) {
+  const int pieces = padded / 8, every = THREADS / pieces;  // rows at a time, where items have one piece of some rows
+  if (THREADS % (8 * pieces) == 0 && rows % every == 0) {
+    int row = item / pieces;
+    const int piece = item % pieces, is = piece * 8 < width;
+    to += piece / 8 * (rows * 128) + CF_PIECE(row, piece % 8);
+    from += row * step + piece * 8;
+    CF_UNROLL for (int i = 0; i < rows / every; ++i) {
+      cf_copy_16(to + i * every * 128, from, is && row < left ? 16 : 0);
+      row += every;
+      from += every * step;
+    }
+  } else {
+    for (int at = item; at < rows * pieces; at += THREADS) {
+      const int row = at / pieces, piece = at % pieces, is = row < left && piece * 8 < width;
+      cf_copy_16(to + piece / 8 * (rows * 128) + CF_PIECE(row, piece % 8), is ? from + row * step + piece * 8 : from,
+                 is ? 16 : 0);
+    }
+  }
+}
+
+CF_INLINED float exp2_of(const float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+// The number of the lane whose number differs in `bit`.
+CF_INLINED float across(const float x, const int bit) {
+  float y;
+  asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=f"(y) : "f"(x), "r"(bit));
+  return y;
+}
+
+CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void operators_nvidia_attention(
+    CF_GLOBAL const ELEMENT *q, CF_GLOBAL const ELEMENT *k, CF_GLOBAL const ELEMENT *v,
+#if MASK
+    CF_GLOBAL const CF_TYPE(MASK_DTYPE) *mask, const CF_LONG mask_batch, const CF_LONG mask_head, const CF_LONG mask_query,
+    const CF_LONG mask_key,
+#endif
+    CF_GLOBAL ELEMENT *y, const CF_LONG q_batch, const CF_LONG q_head, const CF_LONG q_step, const CF_LONG k_batch,
+    const CF_LONG k_head, const CF_LONG k_step, const CF_LONG v_batch, const CF_LONG v_head, const CF_LONG v_step,
+    const CF_LONG y_batch, const CF_LONG y_head, const CF_LONG y_step, const int heads, const int sharing,
+    const int queries, const int keys, const int depth, const int values, const float factor) {
+  CF_LOCAL unsigned char memory[LARGER(MEMORY_BYTES, RESULT_BYTES)] __attribute__((aligned(1024)));
+  const CF_UINT base = CF_SHARED(memory);
+  const int item = (int)CF_LOCAL_ID(0), lane = item % 32, wave = item / 32;
+  const int tiles = (queries + ROWS - 1) / ROWS;
+  CF_UINT group = (CF_UINT)CF_GROUP_ID(0);
+  // Of queries that see few keys the last come first: they take longest.
+  const int place = group % tiles, first = (CAUSAL ? tiles - 1 - place : place) * ROWS;
+  group /= tiles;
+  const int head = group % heads, batch = group / heads;
+  q += batch * q_batch + head * q_head + first * q_step;
+  k += batch * k_batch + head / sharing * k_head;
+  v += batch * v_batch + head / sharing * v_head;
+  y += batch * y_batch + head * y_head + first * y_step;
+#if MASK
+  mask += batch * mask_batch + head * mask_head;
+#endif
+  const int seen = CAUSAL && first + ROWS < keys ? first + ROWS : keys;  // beyond it no query of the group sees keys
+  const int steps = (seen + KEYS - 1) / KEYS;
+
+  fetch(base + STAGE_BYTES, q, q_step, ROWS, queries - first, DEPTH, depth, item);
+  CF_COPIES_COMMIT();
+  fetch(base, k, k_step, KEYS, keys, DEPTH, depth, item);
+  fetch(base + KEY_BYTES, v, v_step, KEYS, keys, VALUES, values, item);
+  CF_COPIES_COMMIT();
+
+  // Matrices of queries: rows 0 and 8, then the next piece; of keys: two pieces, then row 8; of values as of queries.
+  const int own = wave * 16 * FRAGMENTS;
+  const CF_UINT in_row = lane & 7;
+  const CF_UINT a_row = base + STAGE_BYTES + (own + lane % 16) * 128, a_bit = (lane / 16 ^ in_row) << 4;
+  const CF_UINT k_row = (lane % 8 + lane / 16 * 8) * 128, k_bit = (lane / 8 % 2 ^ in_row) << 4;
+  const CF_UINT v_row = lane % 16 * 128, v_bit = (lane / 16 ^ in_row) << 4;
+  CF_UINT own_queries[FRAGMENTS][DEPTH / 16][4];
+  CF_COPIES_WAIT(1);
+  CF_BARRIER();
+  CF_UNROLL for (int f = 0; f < FRAGMENTS; ++f) {
+    CF_UNROLL for (int i = 0; i < DEPTH / 16; ++i)
+      CF_LOAD_MATRICES(own_queries[f][i], a_row + f * 2048 + i / 4 * (ROWS * 128) + (a_bit ^ (i % 4 * 32)));
+  }
+
+  float sums[FRAGMENTS][VALUES / 8][4], largest[FRAGMENTS][2], totals[FRAGMENTS][2];
+  CF_UNROLL for (int f = 0; f < FRAGMENTS; ++f) {
+    CF_UNROLL for (int i = 0; i < VALUES / 2; ++i) sums[f][i / 4][i % 4] = 0.0f;
+    CF_UNROLL for (int h = 0; h < 2; ++h) {
+      largest[f][h] = LEAST;
+      totals[f][h] = 0.0f;
+    }
+  }
+
+  for (int step = 0; step < steps; ++step) {
+    const CF_UINT tile = base + step % 2 * STAGE_BYTES;
+    CF_COPIES_WAIT(0);
+    CF_BARRIER();  // all have their tile, and are done with the one before
+    if (step + 1 < steps) {
+      const int begin = (step + 1) * KEYS;
+      const CF_UINT to = base + (step + 1) % 2 * STAGE_BYTES;
+      fetch(to, k + begin * k_step, k_step, KEYS, keys - begin, DEPTH, depth, item);
+      fetch(to + KEY_BYTES, v + begin * v_step, v_step, KEYS, keys - begin, VALUES, values, item);
+      CF_COPIES_COMMIT();
+    }
+
+    float scores[FRAGMENTS][KEYS / 8][4];
+    CF_UNROLL for (int f = 0; f < FRAGMENTS; ++f) {
+      CF_UNROLL for (int i = 0; i < KEYS / 2; ++i) scores[f][i / 4][i % 4] = 0.0f;
+    }
+    CF_UNROLL for (int i = 0; i < DEPTH / 16; ++i) {
+      CF_UNROLL for (int j = 0; j < KEYS / 16; ++j) {
+        CF_UINT of_keys[4];
+        CF_LOAD_MATRICES(of_keys, tile + k_row + j * 2048 + i / 4 * (KEYS * 128) + (k_bit ^ (i % 4 * 32)));
+        CF_UNROLL for (int f = 0; f < FRAGMENTS; ++f) {
+          CF_MMA(DTYPE, scores[f][2 * j], own_queries[f][i], of_keys);
+          CF_MMA(DTYPE, scores[f][2 * j + 1], own_queries[f][i], of_keys + 2);
+        }
+      }
+    }
+
+    // A lane has of each eight keys two, of the queries lane / 4 and lane / 4 + 8.
+    const int begin = step * KEYS + lane % 4 * 2, top = first + own + lane / 4;
+    const int is_cut = begin - lane % 4 * 2 + KEYS > keys || (CAUSAL && step * KEYS + KEYS > first + own);
+    CF_UNROLL for (int f = 0; f < FRAGMENTS; ++f) {
+#if MASK
+      const int over = top + 16 * f, under = over + 8;  // queries behind the last are masked as the last
+      CF_GLOBAL const CF_TYPE(MASK_DTYPE) *const upper =
+          mask + (over < queries ? over : queries - 1) * mask_query + begin * MASK_KEY;
+      CF_GLOBAL const CF_TYPE(MASK_DTYPE) *const lower =
+          mask + (under < queries ? under : queries - 1) * mask_query + begin * MASK_KEY;
+#endif
+      CF_UNROLL for (int i = 0; i < KEYS / 2; ++i) {
+        const int key = begin + i / 4 * 8 + i % 2, query = top + 16 * f + i % 4 / 2 * 8;
+        float *const score = &scores[f][i / 4][i % 4];
+        if (SCALED) *score *= factor;
+#if MASK
+        if (key < keys) {
+          CF_GLOBAL const CF_TYPE(MASK_DTYPE) *at = i % 4 / 2 ? lower : upper;
+          if (MASK == 1)
+            *score = CF_LOAD(MASK_DTYPE, at, (i / 4 * 8 + i % 2) * MASK_KEY) != 0 ? *score : LEAST;
+          else
+            *score += LOG2_E * (float)CF_LOAD(MASK_DTYPE, at, (i / 4 * 8 + i % 2) * MASK_KEY);
+        }
+#endif
+        if (is_cut && (key >= keys || (CAUSAL && key > query))) *score = LEAST;
+      }
+      CF_UNROLL for (int h = 0; h < 2; ++h) {
+        float most = largest[f][h];
+        CF_UNROLL for (int i = 0; i < KEYS / 4; ++i) most = fmax(most, scores[f][i / 2][2 * h + i % 2]);
+        most = fmax(most, across(most, 1));
+        most = fmax(most, across(most, 2));
+        const float multiple = SCALED ? 1.0f : factor, shift = most == LEAST ? 0.0f : most * multiple;
+        const float kept = exp2_of(CF_FMA(largest[f][h], multiple, -shift));
+        largest[f][h] = most;
+        float total = 0.0f;
+        CF_UNROLL for (int i = 0; i < KEYS / 4; ++i) {
+          float *const score = &scores[f][i / 2][2 * h + i % 2];
+          *score = exp2_of(CF_FMA(*score, multiple, -shift));
+          total += *score;
+        }
+        totals[f][h] = CF_FMA(totals[f][h], kept, total);
+        CF_UNROLL for (int i = 0; i < VALUES / 4; ++i) sums[f][i / 2][2 * h + i % 2] *= kept;
+      }
+    }
+
+    CF_UNROLL for (int j = 0; j < KEYS / 16; ++j) {
+      CF_UINT weights[FRAGMENTS][4];
+      CF_UNROLL for (int f = 0; f < FRAGMENTS; ++f) {
+        CF_UNROLL for (int i = 0; i < 4; ++i)
+          weights[f][i] = CF_PAIR(DTYPE, scores[f][2 * j + i / 2][i % 2 * 2], scores[f][2 * j + i / 2][i % 2 * 2 + 1]);
+      }
+      CF_UNROLL for (int i = 0; i < VALUES / 16; ++i) {
+        CF_UINT of_values[4];
+        CF_LOAD_TRANSPOSED(of_values,
+                           tile + KEY_BYTES + v_row + j * 2048 + i / 4 * (KEYS * 128) + (v_bit ^ (i % 4 * 32)));
+        CF_UNROLL for (int f = 0; f < FRAGMENTS; ++f) {
+          CF_MMA(DTYPE, sums[f][2 * i], weights[f], of_values);
+          CF_MMA(DTYPE, sums[f][2 * i + 1], weights[f], of_values + 2);
+        }
+      }
+    }
+  }
+
+  // Results go through local memory, so that pieces of 16 bytes are written.
+  CF_BARRIER();
+  CF_UNROLL for (int f = 0; f < FRAGMENTS; ++f) {
+    CF_UNROLL for (int h = 0; h < 2; ++h) {
+      float total = totals[f][h];
+      total += across(total, 1);
+      total += across(total, 2);
+      const float share = 1.0f / total;
+      const int is_zero = ZEROS && total == 0.0f, row = own + 16 * f + 8 * h + lane / 4;
+      CF_UNROLL for (int i = 0; i < VALUES / 8; ++i) {
+        const float a = is_zero ? 0.0f : sums[f][i][2 * h] * share, b = is_zero ? 0.0f : sums[f][i][2 * h + 1] * share;
+        CF_STORE_SHARED_PAIR(DTYPE, base + i / 8 * (ROWS * 128) + CF_PIECE(row, i % 8) + lane % 4 * 4, a, b);
+      }
+    }
+  }
+  CF_WAVE_BARRIER();
+  for (int at = lane; at < 16 * FRAGMENTS * (VALUES / 8); at += 32) {
+    const int row = own + at / (VALUES / 8), piece = at % (VALUES / 8);
+    if (first + row < queries && piece * 8 < values) {
+      CF_UINT words[4];
+      CF_LOAD_SHARED_4(words, base + piece / 8 * (ROWS * 128) + CF_PIECE(row, piece % 8));
+      CF_STORE_4(y + row * y_step + piece * 8, words);
+    }
+  }
+}

@@ -1,0 +1,252 @@
+"""Attention is right: any lengths, layouts, masks and types, and each device gets its kernel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from convfind.device.target import DeviceKind, Target
+from convfind.errors import NoSolverError, ProblemError
+from convfind.solver.recipe import Launch
+from convfind_operators import AttentionProblem, ElementType
+from convfind_operators.attention_solver import AttentionSolver, NvidiaAttentionSolver
+from convfind_operators.solver_list import solver_of
+
+torch = pytest.importorskip("torch")
+
+Check = Callable[..., None]
+
+PLAIN, MATRIX = AttentionSolver(AttentionProblem), NvidiaAttentionSolver(AttentionProblem)
+CUDA = Target(
+    *("cuda", "a gpu", DeviceKind.GPU, "NVIDIA", "CUDA", "sm_90", 132, "1"),
+    features=frozenset({"cublas", "nv-ptx", "fp64"}),
+    max_work_group=1024,
+)
+
+
+def attention(
+    *, heads: int = 2, queries: int = 5, keys: int = 7, depth: int = 8, **how: Any
+) -> AttentionProblem:
+    """Return a problem of two sequences."""
+    shared, values = how.pop("shared", 1), how.pop("values", depth)
+    return AttentionProblem(
+        q=(2, heads, queries, depth),
+        k=(2, heads // shared, keys, depth),
+        v=(2, heads // shared, keys, values),
+        **how,
+    )
+
+
+def within(heads: int, length: int, depth: int, parts: int = 1) -> tuple[int, ...]:
+    """Return the strides of heads that are neighbours in each element of a sequence."""
+    width = parts * heads * depth
+    return (length * width, depth, width, 1)
+
+
+def by_torch(problem: AttentionProblem, inputs: dict[str, Any]) -> Any:
+    """Return what PyTorch computes in float64."""
+    q, k, v = (torch.from_numpy(inputs[name].astype(np.float64)) for name in ("q", "k", "v"))
+    mask = inputs.get("mask")
+    if mask is not None:
+        mask = torch.from_numpy(mask if mask.dtype == np.bool_ else mask.astype(np.float64))
+    return torch.nn.functional.scaled_dot_product_attention(
+        *(q, k, v, mask),
+        is_causal=problem.causal,
+        scale=problem.factor,
+        enable_gqa=True,
+    ).numpy()
+
+
+CASES = {
+    "plain": attention(queries=9, keys=9),
+    "causal": attention(queries=9, keys=9, causal=True),
+    "scaled": attention(scale=0.7),
+    "shared": attention(heads=6, shared=3),
+    "shown": attention(mask=(2, 1, 5, 7), mask_dtype="bool", zeros=True),
+    "biased": attention(mask=(1, 2, 5, 7)),
+}
+
+
+@pytest.mark.parametrize("problem", CASES.values(), ids=CASES)
+def test_the_reference_is_what_pytorch_computes(problem: AttentionProblem) -> None:
+    inputs = problem.draw(np.random.default_rng(1))
+    if problem.mask_dtype is ElementType.BOOL:
+        inputs["mask"] = inputs["mask"].astype(np.bool_)
+        inputs["mask"][0, 0, 3] = False  # a query that sees nothing
+    wide = {
+        name: one if one.dtype == np.bool_ else one.astype(np.float64)
+        for name, one in inputs.items()
+    }
+    with np.errstate(invalid="ignore"):
+        found = problem.reference(wide)["y"]
+    np.testing.assert_allclose(found, by_torch(problem, inputs), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys", "depth", "values"),
+    [(64, 64, 64, 64), (1, 1, 1, 1), (65, 130, 72, 40), (3, 100, 17, 129), (130, 3, 128, 256)],
+)
+def test_any_lengths_are_right(
+    check: Check, queries: int, keys: int, depth: int, values: int
+) -> None:
+    check(attention(queries=queries, keys=keys, depth=depth, values=values))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_types_and_heads_that_share_keys_are_right(check: Check, dtype: str) -> None:
+    check(attention(heads=6, queries=9, keys=70, shared=3, dtype=dtype, scale=-0.3))
+
+
+@pytest.mark.parametrize("queries", [70, 130])
+def test_queries_that_see_what_is_before_them_are_right(check: Check, queries: int) -> None:
+    # Keys that nobody sees may be skipped, with what is not finite about them.
+    check(attention(queries=queries, keys=100, depth=16, causal=True), not_finite=False)
+
+
+@pytest.mark.parametrize(
+    ("mask", "mask_dtype"),
+    [
+        ((1, 1, 20, 70), "bool"),
+        ((2, 1, 1, 70), "bool"),
+        ((2, 2, 20, 70), "float32"),
+        ((1, 2, 20, 1), "float16"),
+        ((1, 1, 1, 70), "bfloat16"),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_masks_are_right(check: Check, mask: Any, mask_dtype: str, dtype: str) -> None:
+    check(attention(queries=20, keys=70, dtype=dtype, mask=mask, mask_dtype=mask_dtype, zeros=True))
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("mask_dtype", ["bool", "float32"])
+def test_queries_that_see_nothing_are_nan_or_zero(
+    check: Check, mask_dtype: str, zeros: bool
+) -> None:
+    problem = attention(
+        queries=20, keys=70, mask=(1, 1, 20, 70), mask_dtype=mask_dtype, zeros=zeros
+    )
+    inputs = problem.draw(np.random.default_rng(2))
+    shown = np.ones((1, 1, 20, 70), np.bool_)
+    shown[..., 3, :] = False
+    shown[..., 7, :65] = False  # nothing of the first tile
+    inputs["mask"] = shown if mask_dtype == "bool" else np.where(shown, 0, -np.inf)
+    inputs["mask"] = inputs["mask"].astype(problem.operand("mask").dtype.numpy)
+    check(problem, inputs=inputs, not_finite=False)
+
+
+def test_heads_lie_anywhere(check: Check) -> None:
+    joint = {name: within(2, 20, 16, parts=3) for name in ("q", "k", "v")}
+    check(attention(queries=20, keys=20, depth=16, strides={**joint, "y": within(2, 20, 16)}))
+    check(attention(queries=9, keys=70, depth=8, strides={"k": (1120, 560, 1, 70)}))
+
+
+def test_scores_of_any_size_are_right(check: Check) -> None:
+    problem = attention(queries=9, keys=130, depth=8, scale=30.0)
+    inputs = problem.draw(np.random.default_rng(3))
+    inputs["k"][:, :, 100:] *= 9  # what was summed up becomes nothing beside them
+    check(problem, inputs=inputs)
+
+
+def drawn(rng: np.random.Generator) -> AttentionProblem:
+    """Return a problem of random sizes, layouts and masks."""
+    shared = int(rng.integers(1, 3))
+    heads, (queries, keys) = shared * int(rng.integers(1, 4)), rng.integers(1, 140, 2).tolist()
+    depth, values = rng.integers(1, 80, 2).tolist()
+    sizes = zip((2, heads, queries, keys), rng.integers(0, 2, 4), strict=True)
+    mask = tuple(size if is_whole else 1 for size, is_whole in sizes)
+    masks = {"mask": mask, "mask_dtype": str(rng.choice(["bool", "float32"])), "zeros": True}
+    layouts = {
+        "q": within(heads, queries, depth, int(rng.integers(1, 4))),
+        "v": within(heads // shared, keys, values),
+    }
+    return attention(
+        heads=heads,
+        queries=queries,
+        keys=keys,
+        depth=depth,
+        values=values,
+        shared=shared,
+        dtype=str(rng.choice(["float32", "float16", "bfloat16"])),
+        strides=layouts if rng.integers(2) else {},
+        **(masks if rng.integers(2) else {"causal": bool(rng.integers(2))}),
+    )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_drawn_problems_are_right(check: Check, seed: int) -> None:
+    problem = drawn(np.random.default_rng(seed))
+    check(problem, seed=seed, not_finite=not problem.causal)
+
+
+# -- which kernel -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_matrix_units_take_whole_pieces(dtype: str) -> None:
+    def taken(**how: Any) -> bool:
+        return solver_of(attention(dtype=dtype, **how), CUDA).solver_id == MATRIX.solver_id
+
+    assert taken()
+    assert taken(depth=128, values=40, strides={"q": (5 * 768, 128, 768, 1)})
+    assert not taken(depth=20)
+    assert not taken(depth=136)
+    assert not taken(values=4)
+    assert not taken(strides={"k": (112, 56, 1, 7)})
+    assert not taken(strides={"y": (84, 40, 8, 1)})
+
+
+def test_other_devices_and_types_have_the_plain_kernel() -> None:
+    older = replace(CUDA, arch="sm_75", identity="")
+    other = replace(CUDA, backend="hip", arch="gfx90a", features=frozenset(), identity="")
+    assert solver_of(attention(), CUDA).solver_id == PLAIN.solver_id
+    for target in (older, other):
+        assert solver_of(attention(dtype="float16"), target).solver_id == PLAIN.solver_id
+    with pytest.raises(NoSolverError, match="float32"):
+        solver_of(attention(dtype="float64"), CUDA)
+    with pytest.raises(NoSolverError, match="257"):
+        solver_of(attention(values=257), CUDA)
+    with pytest.raises(NoSolverError, match="nothing to see"):
+        solver_of(attention(keys=0), CUDA)
+
+
+def test_a_solver_says_how_fast_it_is_where_steps_were_slower() -> None:
+    narrow, wide = attention(dtype="float16"), attention()
+    assert MATRIX.wti(narrow, CUDA)
+    assert PLAIN.wti(wide, replace(CUDA, features=frozenset(), identity=""))
+    assert PLAIN.wti(wide, CUDA) is None
+    assert PLAIN.wti(wide, replace(CUDA, kind=DeviceKind.CPU, identity="")) is None
+
+
+@pytest.mark.parametrize(("queries", "depth"), [(197, 64), (2048, 64), (197, 128), (2048, 128)])
+def test_work_groups_cover_the_queries_of_all_heads(queries: int, depth: int) -> None:
+    problem = attention(heads=3, queries=queries, keys=queries, depth=depth, dtype="float16")
+    (launch,) = MATRIX.solution(problem, CUDA).steps
+    assert isinstance(launch, Launch)
+    macros = dict(launch.kernel.program.defines)
+    rows = 16 * int(macros["WAVES"]) * int(macros["FRAGMENTS"])
+    assert launch.local_size == (32 * int(macros["WAVES"]),)
+    assert launch.global_size[0] // launch.local_size[0] == 2 * 3 * math.ceil(queries / rows)
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"q": (2, 5, 8)}, "q"),
+        ({"k": (2, 3, 7, 8)}, "k"),
+        ({"k": (2, 2, 7, 9)}, "k"),
+        ({"v": (2, 2, 6, 8)}, "v"),
+        ({"mask": (5, 7)}, "mask"),
+        ({"mask": (2, 2, 5, 6)}, "mask"),
+        ({"mask": (1, 1, 5, 7), "mask_dtype": "int32"}, "mask_dtype"),
+        ({"dtype": "int32"}, "dtype"),
+    ],
+)
+def test_impossible_problems_are_refused(fields: dict[str, Any], named: str) -> None:
+    with pytest.raises(ProblemError, match=named):
+        replace(attention(), **fields)
