@@ -115,6 +115,11 @@ def test_group_norms_are_right(check: Check, groups: int, channels_last: bool) -
 
 
 @layouts
+def test_group_norms_of_one_channel_run_along_it(check: Check, channels_last: bool) -> None:
+    check(GroupNormProblem(x=(3, 1, 7, 11), groups=1, channels_last=channels_last))
+
+
+@layouts
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize(("channels", "height"), [(32, 7), (16, 8), (24, 9)])
 def test_group_norms_of_neighbours_in_fours_and_eights_are_right(

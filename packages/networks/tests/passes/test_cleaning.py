@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from networks_for_tests import assert_same_results, graph_of
@@ -17,6 +19,7 @@ from convfind_networks.ops import (
     Concat,
     Expand,
     GlobalPool,
+    GroupNorm,
     Identity,
     Linear,
     MatMul,
@@ -195,6 +198,27 @@ def test_shuffled_channels_are_one_operation() -> None:
     result = remove_dead_code(canonicalize(graph))
     assert_same_results(graph, result)
     assert [node.op for node in result.nodes] == [ChannelShuffle(3)]
+
+
+def normed(b: GraphBuilder, x: Value, groups: int, shape: tuple[int, ...]) -> Value:
+    scale, bias = (b.constant(np.arange(groups) + at, np.float32) for at in (1, 2))
+    wide = b.add(Reshape((x.shape[0], groups, math.prod(x.shape[1:]) // groups)), x)
+    return b.add(Reshape(shape), b.add(GroupNorm(groups, 1e-3), wide, scale, bias))
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+def test_groups_that_are_normalized_as_channels_are_one_norm(groups: int) -> None:
+    shape = (2, 12, 3, 4)
+    graph = graph_of(lambda b, x: normed(b, x, groups, shape), shape)
+    result = remove_dead_code(canonicalize(graph))
+    assert_same_results(graph, result)
+    assert [node.op for node in result.nodes] == [GroupNorm(groups, 1e-3)]
+
+
+@pytest.mark.parametrize(("groups", "shape"), [(9, (2, 12, 3, 3)), (3, (2, 6, 6, 3))])
+def test_norms_of_other_groups_and_shapes_stay(groups: int, shape: tuple[int, ...]) -> None:
+    graph = graph_of(lambda b, x: normed(b, x, groups, shape), (2, 12, 3, 3))
+    assert len(canonicalize(graph).nodes) == 3
 
 
 def test_other_transposes_between_reshapes_stay() -> None:

@@ -17,6 +17,7 @@ from convfind_networks.ops import (
     Convolution,
     Epilogue,
     Geometry,
+    GroupNorm,
     Linear,
     MatMul,
     Transpose,
@@ -98,6 +99,17 @@ def test_a_batch_norm_takes_scales_as_well() -> None:
 
     (node,) = folded(graph_of(make, (2, 4, 5, 5))).nodes
     assert node.op == BatchNorm(1e-3)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_a_group_norm_takes_scales_as_well(groups: int) -> None:
+    def make(b: GraphBuilder, x: Value) -> Value:
+        y = b.add(GroupNorm(groups, 1e-3), x, constant(b, 4), constant(b, 4))
+        y = b.add(Binary(BinaryFunction.MUL), y, constant(b, 4, 1, 1))
+        return b.add(Binary(BinaryFunction.ADD), y, constant(b, 4, 1, 1))
+
+    (node,) = folded(graph_of(make, (2, 4, 5, 5))).nodes
+    assert node.op == GroupNorm(groups, 1e-3)
 
 
 def unfoldable(b: GraphBuilder, x: Value, case: str) -> Value | dict[str, Value]:

@@ -39,7 +39,7 @@ class ChannelGroups:
         spatial = range(2, len(problem.x))
         views = (View.of(x), View.of(y))
         walk = Walk(problem.x, views).along([at for at in spatial if problem.x[at] != 1]).merged()
-        if len(walk.sizes) != 1 or walk.length > _MOST_POSITIONS:
+        if problem.x[1] == 1 or len(walk.sizes) != 1 or walk.length > _MOST_POSITIONS:
             return None
         place_x, place_y = (view.steps[0] for view in walk.views)
         return cls(problem, (x.strides[0], y.strides[0]), (place_x, place_y), walk.length)

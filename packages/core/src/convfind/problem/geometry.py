@@ -49,17 +49,28 @@ def length_of_sums(plain: ConvProblem) -> int:
 
 def has_idle_taps(plain: ConvProblem) -> bool:
     """Return whether a tap of the filter is multiplied only by padding; every tap is checked."""
+    return any(
+        len(used) < taps for used, taps in zip(taps_in_use(plain), plain.filter, strict=True)
+    )
+
+
+def taps_in_use(plain: ConvProblem) -> list[list[int]]:
+    """Return, for each spatial axis, the taps of the filter that meet an element of x somewhere."""
     axes = zip(
         *(plain.filter, plain.stride, plain.dilation, plain.padding),
         *(plain.x_shape[2:], plain.y_shape[2:]),
         strict=True,
     )
+    found: list[list[int]] = []
     for taps, step, apart, pad, size, count in axes:
-        for begin in range(-pad, taps * apart - pad, apart):
+        used = []
+        for tap in range(taps):
+            begin = tap * apart - pad
             position = max(0, -(begin // step))  # the first in which it is not before x
-            if position >= count or begin + position * step >= size:
-                return True
-    return False
+            if position < count and begin + position * step < size:
+                used.append(tap)
+        found.append(used)
+    return found
 
 
 def plain_fields(transposed: ConvProblem) -> dict[str, Any]:

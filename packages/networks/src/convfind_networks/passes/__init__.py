@@ -12,6 +12,7 @@ from convfind_networks.passes.constants import fold_constants
 from convfind_networks.passes.dead_code import remove_dead_code
 from convfind_networks.passes.duplicates import merge_duplicates
 from convfind_networks.passes.epilogues import fuse_epilogues
+from convfind_networks.passes.idle_taps import cut_idle_taps
 from convfind_networks.passes.identities import remove_identities
 from convfind_networks.passes.paddings import fold_paddings
 from convfind_networks.passes.scales import fold_scales
@@ -21,6 +22,7 @@ from convfind_networks.passes.transposes import move_transposes
 __all__ = [
     "PASSES",
     "canonicalize",
+    "cut_idle_taps",
     "fold_constants",
     "fold_paddings",
     "fold_scales",
@@ -44,6 +46,7 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     recognize_activations,
     remove_dead_code,
     fold_paddings,
+    cut_idle_taps,
     move_transposes,
     fold_scales,
     fuse_epilogues,

@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 
 from convfind_networks.graph import Graph, GraphEditor, Node
-from convfind_networks.ops import BatchNorm, Binary, BinaryFunction, Convolution, Linear, MatMul
+from convfind_networks.ops import (
+    BatchNorm,
+    Binary,
+    BinaryFunction,
+    Convolution,
+    GroupNorm,
+    Linear,
+    MatMul,
+)
 from convfind_networks.ops.op import widened
 from convfind_networks.tensor_type import Array
 
@@ -53,7 +61,7 @@ def _fold(edit: GraphEditor, before: Node, node: Node) -> bool:
         case Convolution(channel_axis=axis) | Linear(channel_axis=axis):
             scale = _scale(edit, node, before.output, axis)
             folded = scale and _into_weights(edit, before, before.op, scale)
-        case BatchNorm(activation=None):
+        case BatchNorm(activation=None) | GroupNorm():
             scale = _scale(edit, node, before.output, 1)
             folded = scale and _into_norm(edit, before, scale)
         case MatMul() as op if edit.value(before.output).shape:

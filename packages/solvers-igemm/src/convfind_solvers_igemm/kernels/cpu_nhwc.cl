@@ -280,14 +280,16 @@ INLINE void pack_block(float *panels, __global const float *w, __global const fl
 }
 #endif
 
-// Blocks of the windows of `rows` positions: of position i from its `filled`-th float on.
-INLINE void gather(float *windows, __global const float *x, const long *base, const int *in_d,
+// Blocks of the windows of `rows` positions: of position i from its `filled`-th float on. Returns whether any of it
+// is not padding.
+INLINE bool gather(float *windows, __global const float *x, const long *base, const int *in_d,
                    const int *in_h, const int *in_w, int rows, int b, int depth, int channels,
                    int joined, long x_size, long x_pixel, int x_d, int x_h, int x_w, int f_h,
                    int f_w, int dilation_d, int dilation_h, int dilation_w) {
   const int run = joined * channels, runs_w = max(1, f_w / joined);
   int q = b / run, skip = b % run;
   int t_w = q % runs_w * joined, t_h = q / runs_w % max(1, f_h), t_d = q / runs_w / max(1, f_h);
+  bool is_any_inside = false;
   for (int filled = 0; filled < depth;) {
     const int count = min(run - skip, depth - filled);
     const int d = t_d * dilation_d, h = t_h * dilation_h, w = t_w * dilation_w;
@@ -298,6 +300,7 @@ INLINE void gather(float *windows, __global const float *x, const long *base, co
       const int at = in_w[i] + w;
       const bool inside = in_d[i] + d >= 0 && in_d[i] + d < x_d && in_h[i] + h >= 0 &&
                           in_h[i] + h < x_h && at + joined > 0 && at < x_w;
+      is_any_inside |= inside;
       if (inside)
         copy_pixels(to, x, from, at, joined, x_w, channels, skip, count, x_size);
       else
@@ -314,6 +317,7 @@ INLINE void gather(float *windows, __global const float *x, const long *base, co
       }
     }
   }
+  return is_any_inside;
 }
 
 // The windows of 1x1 filters without padding; whole ones with as few instructions as can be, which keep the
@@ -429,14 +433,19 @@ __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
         }
       }
       const long first_x = is_flat ? p * x_pixel : 0, first_y = is_flat ? p * y_pixel : 0;
+      // Taps that all positions of a tile have in the padding add nothing to it, between its first and last pass.
+      bool is_idle[TILES];
       for (int i = 0; i < positions_held; i += MR) {
         const int rows = min(MR, positions_held - i);
         float *to = windows + i * PITCH;
+        is_idle[i / MR] = false;
         if (is_plain)
           copy_rows(to, x + first_x + b, base + i, rows, depth, x_size - first_x - b);
         else
-          gather(to, x, base + i, in_d + i, in_h + i, in_w + i, rows, b, depth, channels, joined, x_size, x_pixel, x_d,
-                 x_h, x_w, phase.h.taps, phase.w.taps, phase.d.dilation, phase.h.dilation, phase.w.dilation);
+          is_idle[i / MR] = !gather(to, x, base + i, in_d + i, in_h + i, in_w + i, rows, b, depth, channels, joined,
+                                    x_size, x_pixel, x_d, x_h, x_w, phase.h.taps, phase.w.taps, phase.d.dilation,
+                                    phase.h.dilation, phase.w.dilation) &&
+                            b > 0 && b + DEPTH < reduction;
       }
       // Weights that nobody has read before come evenly, each tile asking for a part of the next block.
       const int weights_asked = PACKED && p == first && tiles > 1 ? (VEC + tiles - 1) / tiles : 0;
@@ -454,6 +463,7 @@ __kernel ONE_ITEM void igemm_cpu_nhwc(__global const float *restrict x,
         // Where windows come one by one, the next tile's are asked for together with this one's.
         const int height = is_half && phase.taps > 1 ? 2 * MR : MR, rows_asked = height / MR * weights_asked;
         for (int i = 0; i < positions_held; i += height, next += depth / VEC * rows_asked * NR) {
+          if (is_idle[i / MR] && is_idle[(min(i + height, positions_held) - 1) / MR]) continue;
           Coming coming = {{x, 0, 0}, next, rows_asked};
           if (phase.taps == 1)
             coming.x = (Ahead){x + first_x + base[i] + b + (tiles * MR + before) * pixel, pixel, behind - before};
