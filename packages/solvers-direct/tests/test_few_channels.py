@@ -94,6 +94,20 @@ def test_tiles_of_other_instruction_sets(solver: CpuDirect, convfind_device: Dev
     assert len(report.problems) >= 7
 
 
+@pytest.mark.parametrize(
+    "solver",
+    [s for s in SOLVERS if isinstance(s, CpuDirect) and s.channels_last],
+    ids=lambda s: s.solver_id,
+)
+def test_channels_that_are_no_whole_vectors(solver: CpuDirect, convfind_device: Device) -> None:
+    shapes = [
+        problem_of(solver, (1, c, *size), (c, 1, 3, 3), groups=c, padding=1)
+        for c, size in ((9, (6, 8)), (12, (4, 7)), (17, (3, 2)), (4, (9, 9)), (104, (53, 52)))
+    ]
+    report = assert_solver(solver, on_cpu(convfind_device), shapes=shapes, every_variant=False)
+    assert len(report.problems) == len(shapes)
+
+
 @each_solver
 def test_types_and_edge_cases(solver: FewChannels, convfind_device: Device) -> None:
     device = device_for(solver, convfind_device)

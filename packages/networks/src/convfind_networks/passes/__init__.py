@@ -12,8 +12,8 @@ from convfind_networks.passes.constants import fold_constants
 from convfind_networks.passes.dead_code import remove_dead_code
 from convfind_networks.passes.duplicates import merge_duplicates
 from convfind_networks.passes.epilogues import fuse_epilogues
-from convfind_networks.passes.idle_taps import cut_idle_taps
 from convfind_networks.passes.identities import remove_identities
+from convfind_networks.passes.idle_taps import cut_idle_taps
 from convfind_networks.passes.paddings import fold_paddings
 from convfind_networks.passes.scales import fold_scales
 from convfind_networks.passes.spelled_out import recognize_activations

@@ -39,7 +39,8 @@ def _cut(edit: GraphEditor, node: Node, op: Convolution) -> None:
     if not any((*before, *behind)):
         return
     left = [size - sum(cut) for size, *cut in zip(taps, before, behind, strict=True)]
-    part = weights[(..., *(slice(at, at + size) for at, size in zip(before, left, strict=True)))]
+    kept = tuple(slice(at, at + size) for at, size in zip(before, left, strict=True))
+    part = weights[(slice(None), slice(None), *kept)]
 
     def less(padding: tuple[int, ...], cut: list[int]) -> tuple[int, ...]:
         axes = zip(padding, cut, geometry.dilation, strict=True)

@@ -93,15 +93,16 @@ class CpuPixels(CpuDirect):
         shape = window(problem)
         rows, columns = _pixels_tile(shape, many_registers=has_many_registers(target))
         epilogue = Epilogue.of(problem)
+        channels = shape.groups * shape.channels
         program = program_of(
             "cpu_pixels",
             shape,
             ROWS=rows,
             COLUMNS=columns,
+            PARTIAL=channels % VECTOR != 0,
             UNROLLED=shape.taps * shape.channels <= MOST_TAPS,
             **epilogue.defines,
         )
-        channels = shape.groups * shape.channels
         pack = Grid(program, "direct_cpu_pack", -(-channels // VECTOR))(
             *(Memory.W, Memory.PACKED, channels)
         )

@@ -10,6 +10,9 @@
 #ifndef COLUMNS
 #define COLUMNS 4   // neighbouring columns of the result; multiple of STRIDE_W with GRADIENT
 #endif
+#ifndef PARTIAL
+#define PARTIAL 1   // whether channels are no multiple of VEC
+#endif
 #ifndef UNROLLED
 #define UNROLLED 1  // 0: filter rows are a loop
 #endif
@@ -83,11 +86,12 @@ INLINE void add(float16 sum[ROWS][COLUMNS], const float16 *value, __global const
   }
 }
 
-// Results from (row, column) on; `inside`: all that they take exists; `whole`: all of them do, in whole vectors, and
-// are only written; `far`: what the next tile reads and writes is fetched ahead.
+// Results from (row, column) on; `inside`: all that they take exists; `whole`: all of them do, they are only written, and
+// whole vectors can be read and written; `far`: what the next tile reads and writes is fetched ahead. Behind less than a
+// vector of channels the next pixel is written, too, but not where the last column `ends` a row.
 INLINE void tile(const bool inside, const bool whole, const bool far, __global const float *restrict x,
                  __global const float *restrict packed, __global float *restrict y, int row, int column, int x_h,
-                 int x_w, long x_row, long y_row, int channels, int count, int r_h, int r_w,
+                 int x_w, long x_row, long y_row, int channels, int count, bool ends, int r_h, int r_w,
                  const Epilogue epilogue, int pad_h, int pad_w) {
   const int row0 = SOURCE_OF(row, pad_h, FILTER_H, STRIDE_H, DILATION_H);
   const int column0 = SOURCE_OF(column, pad_w, FILTER_W, STRIDE_W, DILATION_W);
@@ -152,17 +156,22 @@ INLINE void tile(const bool inside, const bool whole, const bool far, __global c
   }
 #endif
   y += row * y_row + (long)column * channels;
-  const float16 bias = biases_of(epilogue, 0, count);
   if (whole) {
+    const float16 bias = !PARTIAL || count == VEC ? biases_of(epilogue, 0, VEC) : biases_of(epilogue, 0, count);
 #pragma unroll
     for (int o = 0; o < ROWS; o++)
 #pragma unroll
       for (int p = 0; p < COLUMNS; p++) {
         __global float *to = y + o * y_row + (long)p * channels;
-        vstore16(result_of(sum[o][p], to, bias, epilogue), 0, to);
+        const float16 result = result_of(sum[o][p], to, bias, epilogue);
+        if (PARTIAL && p == COLUMNS - 1 && ends)
+          put_part(result, to, count);
+        else
+          vstore16(result, 0, to);
       }
     return;
   }
+  const float16 bias = biases_of(epilogue, 0, count);
   // Loops: compilers would sink the sums of each result to where it is stored.
   float16 kept[ROWS][COLUMNS];
 #pragma unroll
@@ -185,6 +194,7 @@ __kernel ONE_ITEM void direct_cpu_pixels(__global const float *restrict x, __glo
                                          const int shift_w, const int strips) {
   const Epilogue epilogue = CF_EPILOGUE(y);
   const long x_row = (long)x_w * channels, y_row = (long)r_w * channels;
+  const long left = (get_global_size(0) - get_global_id(0)) * x_h * x_row;
   x += get_global_id(0) * x_h * x_row;
   y += get_global_id(0) * r_h * y_row;
   const bool far = x_h * x_row > CACHED_FLOATS;
@@ -198,24 +208,33 @@ __kernel ONE_ITEM void direct_cpu_pixels(__global const float *restrict x, __glo
     const int row0 = SOURCE_OF(row, pad_h, FILTER_H, STRIDE_H, DILATION_H);
     const bool rows_inside = row0 >= 0 && row0 + ROW_SPAN <= x_h;
     const bool rows_exist = !CF_READS_RESULT(epilogue) && row >= 0 && row + ROWS <= r_h;
-    for (int run = 0; run < channels; run += step) {
+    // What is written behind the last channels is overwritten by the first ones, which come later.
+    const int last_run = (channels - 1) / step * step;
+    for (int done = 0; done <= last_run; done += step) {
+      const int run = PARTIAL ? last_run - done : done, last = (min(run + step, channels) - 1) / VEC * VEC;
       for (int next = -shift_w; next < r_w; next += COLUMNS) {
         const int column = overlaps ? min(next, r_w - COLUMNS) : next;
         const int column0 = SOURCE_OF(column, pad_w, FILTER_W, STRIDE_W, DILATION_W);
         const bool inside = rows_inside && column0 >= 0 && column0 + COLUMN_SPAN <= x_w;
-        const bool whole = rows_exist && column >= 0 && column + COLUMNS <= r_w;
-        for (int k = run; k < min(run + step, channels); k += VEC) {
+        const bool exists = rows_exist && column >= 0 && column + COLUMNS <= r_w;
+        // The furthest pixel that is read.
+        const long columns_read = max(min(column0 + COLUMN_SPAN, x_w), 1);
+        const long furthest = min(row0 + ROW_SPAN, x_h) * x_row - (x_w + 1 - columns_read) * channels;
+        for (int ahead = last - run; ahead >= 0; ahead -= VEC) {
+          const int k = PARTIAL ? run + ahead : last - ahead, count = PARTIAL ? min(channels - k, VEC) : VEC;
+          const bool whole = exists && (!PARTIAL || (furthest + k + VEC <= left && VEC - count <= channels));
+          const bool ends = count < VEC && column + COLUMNS == r_w;
           __global const float *weights = packed + (long)k / VEC * BLOCK;
           const Epilogue own = CF_EPILOGUE_FROM(epilogue, k);
-          if (inside && whole && k + VEC <= channels)
-            tile(true, true, far, x + k, weights, y + k, row, column, x_h, x_w, x_row, y_row, channels, VEC, r_h, r_w,
-                 own, pad_h, pad_w);
-          else if (whole && k + VEC <= channels)
-            tile(false, true, far, x + k, weights, y + k, row, column, x_h, x_w, x_row, y_row, channels, VEC, r_h, r_w,
-                 own, pad_h, pad_w);
+          if (inside && whole)
+            tile(true, true, far, x + k, weights, y + k, row, column, x_h, x_w, x_row, y_row, channels, count, ends,
+                 r_h, r_w, own, pad_h, pad_w);
+          else if (whole)
+            tile(false, true, far, x + k, weights, y + k, row, column, x_h, x_w, x_row, y_row, channels, count, ends,
+                 r_h, r_w, own, pad_h, pad_w);
           else
-            tile(false, false, far, x + k, weights, y + k, row, column, x_h, x_w, x_row, y_row, channels,
-                 min(channels - k, VEC), r_h, r_w, own, pad_h, pad_w);
+            tile(false, false, far, x + k, weights, y + k, row, column, x_h, x_w, x_row, y_row, channels, count, ends,
+                 r_h, r_w, own, pad_h, pad_w);
         }
       }
     }
