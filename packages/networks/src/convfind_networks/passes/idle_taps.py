@@ -33,7 +33,7 @@ def _cut(edit: GraphEditor, node: Node, op: Convolution) -> None:
     used = taps_in_use(geometry.problem(edit.value(x).shape, weights.shape))
     for axis, apart in enumerate(geometry.dilation):
         first, last = (used[axis][0], used[axis][-1]) if used[axis] else (0, taps[axis] - 1)
-        # What lies before the first tap that is left is padding: it is not less than none.
+        # Padding ends where the next tap begins; it is never less than none.
         before.append(min(first, geometry.padding[axis] // apart))
         behind.append(min(taps[axis] - 1 - last, geometry.padding_end[axis] // apart))
     if not any((*before, *behind)):

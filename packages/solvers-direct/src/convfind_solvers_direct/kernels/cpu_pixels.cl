@@ -208,7 +208,7 @@ __kernel ONE_ITEM void direct_cpu_pixels(__global const float *restrict x, __glo
     const int row0 = SOURCE_OF(row, pad_h, FILTER_H, STRIDE_H, DILATION_H);
     const bool rows_inside = row0 >= 0 && row0 + ROW_SPAN <= x_h;
     const bool rows_exist = !CF_READS_RESULT(epilogue) && row >= 0 && row + ROWS <= r_h;
-    // What is written behind the last channels is overwritten by the first ones, which come later.
+    // The first channels come later, and overwrite what is written behind the last ones.
     const int last_run = (channels - 1) / step * step;
     for (int done = 0; done <= last_run; done += step) {
       const int run = PARTIAL ? last_run - done : done, last = (min(run + step, channels) - 1) / VEC * VEC;
