@@ -247,7 +247,7 @@ def test_weights_are_packed_only_where_they_need_it(solver: MatrixConvSolver) ->
     as_they_are = solver.channels_last and solver.direction is Direction.FORWARD
     assert solution.packed == (0 if as_they_are else 2 * problem.nbytes("w"))  # split
     rounded = solver.solution(replace(problem, allow_tf32=True), H200)
-    assert rounded.packed == (0 if as_they_are else problem.nbytes("w"))
+    assert rounded.packed == problem.nbytes("w")
     assert solution.total_workspace == solver.workspace_size(problem, H200)
     (launch,) = solution.steps
     assert isinstance(launch, Launch)

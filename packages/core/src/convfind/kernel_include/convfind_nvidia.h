@@ -70,6 +70,10 @@ CF_INLINED CF_UINT cf_tf32_nearest(const CF_UINT bits) {
   return nearest;
 }
 
+// A float of which matrix units, which cut it off, take a TF32 number that is near and on average as often above as
+// below: (1 + ln 2 * 2^-11) of it. What is lost is below 2^-10.6; TF32 numbers, infinities and NaN stay what they are.
+CF_INLINED CF_UINT cf_tf32_near(const CF_UINT bits) { return CF_AS_UINT(CF_AS_FLOAT(bits) * 1.00033844f); }
+
 // Two floats rounded to a pair of a 16-bit type, the first in the lower half.
 #define CF_PAIR(dtype, first, second) CF_JOIN(cf_pair_, dtype)(first, second)
 CF_INLINED CF_UINT cf_pair_FLOAT16(const float first, const float second) {
@@ -251,4 +255,31 @@ CF_INLINED void cf_load_shared_pair_BFLOAT16(float to[2], const CF_UINT address)
                "}, {%64,%65,%66,%67}, %68, p, 1, 1" major                                          \
                : CF_SUMS_64(sums, 0)                                                               \
                : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "l"(b), "r"(more)             \
+               : "memory")
+#define CF_WGMMA_FROM_REGISTERS_96(kind, major, sums, a, b, more)                                 \
+  asm volatile(CF_WGMMA_START("96", "%53") kind CF_REGISTERS_0 "," CF_REGISTERS_HALF_32           \
+               "}, {%48,%49,%50,%51}, %52, p, 1, 1" major                                         \
+               : CF_SUMS_32(sums, 0), CF_SUMS_16(sums, 32)                                        \
+               : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "l"(b), "r"(more)            \
+               : "memory")
+#define CF_WGMMA_FROM_REGISTERS_160(kind, major, sums, a, b, more)                                \
+  asm volatile(CF_WGMMA_START("160", "%85") kind CF_REGISTERS_0 "," CF_REGISTERS_32               \
+               "," CF_REGISTERS_HALF_64                                                           \
+               "}, {%80,%81,%82,%83}, %84, p, 1, 1" major                                         \
+               : CF_SUMS_64(sums, 0), CF_SUMS_16(sums, 64)                                        \
+               : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "l"(b), "r"(more)            \
+               : "memory")
+#define CF_WGMMA_FROM_REGISTERS_192(kind, major, sums, a, b, more)                                \
+  asm volatile(CF_WGMMA_START("192", "%101") kind CF_REGISTERS_0 "," CF_REGISTERS_32              \
+               "," CF_REGISTERS_64                                                                \
+               "}, {%96,%97,%98,%99}, %100, p, 1, 1" major                                        \
+               : CF_SUMS_64(sums, 0), CF_SUMS_32(sums, 64)                                        \
+               : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "l"(b), "r"(more)            \
+               : "memory")
+#define CF_WGMMA_FROM_REGISTERS_256(kind, major, sums, a, b, more)                                \
+  asm volatile(CF_WGMMA_START("256", "%133") kind CF_REGISTERS_0 "," CF_REGISTERS_32              \
+               "," CF_REGISTERS_64 "," CF_REGISTERS_96                                            \
+               "}, {%128,%129,%130,%131}, %132, p, 1, 1" major                                    \
+               : CF_SUMS_128(sums, 0)                                                             \
+               : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "l"(b), "r"(more)            \
                : "memory")

@@ -4,7 +4,8 @@
 // holds the tile's rows, then its columns, each 128 bytes along the sum. Sum 4 j + 2 h + i of an item is row
 // OWN_ROW(item) + 8 h, column 8 j + OWN_COLUMN(item) + i.
 //
-// PRODUCTS 1: elements as they are; floats are cut off to TF32. PRODUCTS 3: floats are split in two TF32 numbers, a * b
+// PRODUCTS 1: elements of 16 bits as they are; floats rounded to TF32, columns before they come, rows in registers:
+// matrix units cut them off, and what that loses adds up from layer to layer. PRODUCTS 3: floats are split in two TF32 numbers, a * b
 // becomes low * high + high * low + high * high, the small ones first; what is lost is below 2^-20 of a product.
 // PRODUCTS 2: the same with the small ones in bfloat16, at half the price; what is lost is below 2^-18 of a product,
 // which is within the rounding that a plain sum of 256 products or more may have. Matrix units cut off what they add
@@ -31,6 +32,10 @@
 
 #ifndef SPLIT_BEFORE
 #define SPLIT_BEFORE 0  // 1, with PRODUCTS 2, 3: columns come to the stages split, as split_columns() writes them
+#endif
+
+#ifndef ROW_PARTS
+#define ROW_PARTS 1  // parts in which an item's floats of a stage pass its registers, with PRODUCTS 1: 1, 2
 #endif
 
 #ifndef SPLIT_PASS
@@ -63,7 +68,29 @@
 #define STAGE_ROWS(tiles, stage) ((tiles) + (stage) % STAGES * STAGE_BYTES)
 #define STAGE_COLUMNS(tiles, stage) (STAGE_ROWS(tiles, stage) + ROWS_BYTES)
 
-#if PRODUCTS == 1
+#if PRODUCTS == 1 && ELEMENT_BYTES == 4
+// A part of an item's rows of a stage.
+#define PART_SIZE (4 / ROW_PARTS)
+typedef struct {
+  CF_UINT bits[PART_SIZE][4];
+} RowsPart;
+
+// Starts to add the products of a part of a stage; with `more` of 0 the sums start from 0. No products read `rounded`
+// any more. Row 0 is the `first` one at `rows`.
+CF_INLINED void multiply_part(float sums[SUMS], RowsPart *rounded, const CF_UINT rows, const int first,
+                              const CF_UINT columns, const int item, const int part, const int more) {
+  const int row = first + item / 32 * 16 + item % 16, side = item % 32 / 16, from = part * PART_SIZE;
+  CF_UNROLL for (int k = 0; k < PART_SIZE; ++k)
+    CF_LOAD_MATRICES(rounded->bits[k], rows + CF_PIECE(row, 2 * (from + k) + side));
+  CF_UNROLL for (int k = 0; k < PART_SIZE; ++k)
+    CF_UNROLL for (int i = 0; i < 4; ++i) rounded->bits[k][i] = cf_tf32_near(rounded->bits[k][i]);
+  const ulong b = CF_MATRIX(columns) + 2 * from;
+  CF_WGMMA_FENCE();
+  CF_UNROLL for (int k = 0; k < PART_SIZE; ++k)
+    CF_WGMMA_FROM_REGISTERS(TILE_N, DTYPE, sums, rounded->bits[k], b + 2 * k, k > 0 || more);
+  CF_WGMMA_COMMIT();
+}
+#elif PRODUCTS == 1
 // Starts to add the products of a stage, which all items have fenced (CF_FENCE_MATRICES) before a barrier; with `more`
 // of 0 the sums start from 0.
 CF_INLINED void multiply_stage(float sums[SUMS], const CF_UINT rows, const CF_UINT columns, const int item,

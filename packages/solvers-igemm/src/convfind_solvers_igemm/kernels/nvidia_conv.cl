@@ -261,6 +261,28 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
   CF_UNROLL for (int i = 0; i < SUMS; ++i) sums[i] = 0.0f;
 
 #if PRODUCTS == 1
+#if ELEMENT_BYTES == 4
+  RowsPart rounded[2];  // one of them is loaded while the other one is multiplied
+#define MULTIPLY(step, second)                                                                                    \
+  CF_UNROLL for (int part = 0; part < ROW_PARTS; ++part) {                                                        \
+    if (part > 0) CF_WGMMA_WAIT(1);                                                                               \
+    multiply_part(sums, rounded + (ROW_PARTS > 1 ? part : second), ROWS(step), SHIFT, COLUMNS(tiles, step), item, \
+                  part, (step) + part > 0);                                                                       \
+  }
+#else
+#define MULTIPLY(step, second) multiply_stage(sums, ROWS(step) + SHIFT * 128, COLUMNS(tiles, step), item, (step) > 0);
+#endif
+#define STEP(step, second)                     \
+  do {                                         \
+    CF_COPIES_WAIT(AHEAD - 1);                 \
+    CF_FENCE_MATRICES();                       \
+    CF_BARRIER();                              \
+    if (!PRODUCTS_FIRST) FETCH((step) + AHEAD); \
+    MULTIPLY(step, second)                     \
+    NEXT_ROWS();                               \
+    if (PRODUCTS_FIRST) FETCH((step) + AHEAD); \
+    CF_WGMMA_WAIT(STAGES > 2 ? 1 : 0);         \
+  } while (0)
   // From three stages on two products are on their way at a time, and the stage that is filled again is the one before.
   for (int step = 0; step < AHEAD; ++step) {
     CF_BARRIER();
@@ -268,14 +290,11 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
   }
   if (steps > 0) {
     for (int step = 0; step < steps; ++step) {
-      CF_COPIES_WAIT(AHEAD - 1);
-      CF_FENCE_MATRICES();
-      CF_BARRIER();
-      if (!PRODUCTS_FIRST) FETCH(step + AHEAD);
-      multiply_stage(sums, ROWS(step) + SHIFT * 128, COLUMNS(tiles, step), item, step > 0);
-      NEXT_ROWS();
-      if (PRODUCTS_FIRST) FETCH(step + AHEAD);
-      CF_WGMMA_WAIT(STAGES > 2 ? 1 : 0);
+      STEP(step, 0);
+#if ELEMENT_BYTES == 4 && ROW_PARTS == 1
+      if (++step == steps) break;
+      STEP(step, 1);
+#endif
     }
     CF_WGMMA_WAIT(0);
   }

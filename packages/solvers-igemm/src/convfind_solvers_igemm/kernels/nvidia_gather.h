@@ -12,6 +12,9 @@
 #if GATHER != GATHER_PIECES && GATHER != GATHER_LINES
 #define SPLIT_PASS 1  // registers are short
 #endif
+#if GATHER == GATHER_LINES
+#define ROW_PARTS 2  // the same
+#endif
 #include "convfind_nvidia_tile.h"
 #include "gpu_geometry.h"
 

@@ -48,7 +48,8 @@ CF_INLINED int number_of(const Place tap, const Place phase, const Axis d, const
 
 // TOGETHER elements of a row of so many pieces. With SPLIT_BEFORE the 32 elements of a step become two rows of 128
 // bytes, as split_columns() writes them: high parts; then, for PRODUCTS 3, low parts, for PRODUCTS 2 of each eight the
-// first four's high parts with the others', and behind these the same of their low parts.
+// first four's high parts with the others', and behind these the same of their low parts. With
+// PRODUCTS 1 floats are rounded to TF32.
 CF_INLINED void store_piece(CF_GLOBAL BITS *packed, const int row, const int piece, const int pieces, CF_UINT *bits) {
 #if SPLIT_BEFORE
   CF_UINT high[8], low[8];
@@ -75,6 +76,8 @@ CF_INLINED void store_piece(CF_GLOBAL BITS *packed, const int row, const int pie
 #else
 #if ELEMENT_BYTES == 2
   CF_UNROLL for (int i = 0; i < 4; ++i) bits[i] = bits[2 * i] | bits[2 * i + 1] << 16;
+#elif PRODUCTS == 1
+  CF_UNROLL for (int i = 0; i < 4; ++i) bits[i] = cf_tf32_nearest(bits[i]);
 #endif
   CF_STORE_4((CF_GLOBAL CF_UINT *)(packed + ((CF_LONG)row * pieces + piece) * TOGETHER), bits);
 #endif

@@ -139,7 +139,9 @@ class Filter:
         form, step = gather(problem, shape), ROW_BYTES // problem.dtype.size
         self._is_turned = shape.is_gradient and not (self._fused or form in (FLAT, FLAT_PIECES))
         has_pieces = shape.channels_last and whole(problem, self._plain.channels)
-        has_form = has_pieces and not shape.is_gradient
+        # TF32 needs rounding, and a launch for it: matrix units cut off, which adds up over layers.
+        is_tf32 = problem.dtype is DataType.FLOAT32 and problem.allow_tf32
+        has_form = has_pieces and not shape.is_gradient and not is_tf32
         self.is_split = products(problem) > 1 and not has_form
         piece = step if self.is_split else PIECE_BYTES // problem.dtype.size
         if form in (FLAT, FLAT_PIECES):
