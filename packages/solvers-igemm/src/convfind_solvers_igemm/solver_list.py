@@ -8,6 +8,7 @@ from convfind.kit.variant import LAYOUTS, TO_TENSORS, variants
 from convfind.solver import Solver
 from convfind.types import Direction
 from convfind_solvers_igemm.cpu.conv import ChannelsFirst, ChannelsLast, ChannelsLastInline
+from convfind_solvers_igemm.cpu.few import ChannelsLastFewForward
 from convfind_solvers_igemm.cpu.flat import ChannelsLastFlatForward
 from convfind_solvers_igemm.cpu.rows import CpuRows
 from convfind_solvers_igemm.cpu.strassen import Strassen
@@ -38,6 +39,7 @@ def cpu_solvers() -> list[Solver]:
         CpuRows(Direction.FORWARD, channels_last=False),
         ChannelsFirst(Direction.FORWARD),
         CpuRows(Direction.FORWARD, channels_last=True),
+        ChannelsLastFewForward(),
         ChannelsLastFlatForward(),
         ChannelsLast(Direction.FORWARD),
         ChannelsLastInline(Direction.FORWARD),
