@@ -93,7 +93,7 @@ def test_the_device_measures_what_the_host_measures(
     expected = measure_error(result, right)
     assert same(compared(far, result, Right(right)), expected)
     yardstick = np.abs(right.astype(np.float64)) + 7
-    expected = measure_error(result, right, None, yardstick)
+    expected = Right(right, yardstick).error_of(result)
     assert same(compared(far, result, Right(right, yardstick)), expected)
 
 
@@ -121,7 +121,7 @@ def test_an_activation_is_applied_to_what_the_device_holds(
     assert report is not None
     magnitude = np.abs(sums.astype(np.float64))
     yardstick = activation.largest_slope(math.inf) * magnitude + abs(activation(np.float64(0)))
-    expected = measure_error(result, right, None, yardstick)
+    expected = Right(right, yardstick).error_of(result)
     assert report.max_error == pytest.approx(expected.max_error, rel=1e-6)
     assert report.rms_error == pytest.approx(expected.rms_error, rel=1e-6)
 
@@ -136,7 +136,7 @@ def test_strides_may_permute_a_result(far: Session, steps: tuple[int, ...]) -> N
     comparer.expect(right)
     report = comparer.compare(there(far, memory), right)
     assert report is not None
-    assert same(report, measure_error(result, right.result, None, right.yardstick))
+    assert same(report, right.error_of(result))
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])

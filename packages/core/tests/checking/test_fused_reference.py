@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from convfind.checking.accuracy import check_error, error_bound, measure_error
+from convfind.checking.accuracy import check_error, error_bound
 from convfind.checking.checksum import Checksum
 from convfind.checking.conv_draw import ConvDraw
 from convfind.checking.random_data import random_operands
@@ -101,10 +101,10 @@ def test_roundings_stay_within_the_bound_and_faults_do_not(
     magnitude = reference_magnitude(problem, x, w, z, bias)
     bound = error_bound(problem)
     rounded = right.result.astype(dtype)
-    assert check_error(measure_error(rounded, right.result, magnitude, right.yardstick), bound)
+    assert check_error(right.error_of(rounded, magnitude), bound)
     for other in (replace(problem, bias=False), replace(problem, add_last=not last)):
         wrong = reference_convolution(other, x, w, z, bias).astype(dtype)
-        error = measure_error(wrong, right.result, magnitude, right.yardstick)
+        error = right.error_of(wrong, magnitude)
         assert not check_error(error, bound)
 
 

@@ -32,6 +32,18 @@ def test_one_byte_that_differs_is_seen_wherever_it_is(size: int) -> None:
     assert same_bytes(first, other)
 
 
+@pytest.mark.parametrize("shape", [(), (3,), (1, 3, 400, 7, 101), (2, 600_001), (1 << 20,)])
+def test_work_on_parts_is_done_once_for_each_element(shape: tuple[int, ...]) -> None:
+    counts, values = np.zeros(shape), np.zeros(shape, np.float32)
+    values[...] = np.arange(values.size).reshape(shape)
+
+    def add(sums: pieces.Array, more: pieces.Array) -> None:
+        sums += more + 1
+
+    pieces.in_parts(add, counts, values)
+    assert (counts == values + 1).all()
+
+
 def test_nan_is_the_same_as_itself_and_zero_is_not_minus_zero() -> None:
     values = np.array([np.nan, 1.0, 0.0], np.float32)
     assert same_bytes(values, values.copy())

@@ -165,7 +165,7 @@ def test_who_has_nobody_to_run_against_is_not_timed_for_long(
 ) -> None:
     found = bench.open("mock-static", extra=(FAST, MockTimed("behind", 500))).find(problem)
     assert found.best.solver == "fast"
-    assert found.best.samples == 5
+    assert found.best.samples == 3
 
 
 def test_programs_that_are_ready_run_where_others_would_not_be_compiled(

@@ -102,9 +102,9 @@ _SLACK = {
     DataType.BFLOAT16: 2.0**-5,
     DataType.INT8: 0.0,
 }
-#: Elements that are compared at a time: few enough for a core's cache, and for memory that the
-#: allocator keeps, which matters more: fresh pages can cost ten times what comparing does.
-_BLOCK = 1 << 13
+#: Elements that are compared at a time: few enough for a core's cache, and enough that threads
+#: rarely wait for each other's turn with Python.
+_BLOCK = 1 << 15
 #: Elements that one thread compares.
 _MEASURED_AT_ONCE = 1 << 19
 #: So many subnormal steps are so much that one more or less makes no difference.
@@ -132,11 +132,31 @@ class Checked(NamedTuple):
 INFINITE_ERROR = ErrorReport(math.inf, math.inf)
 
 
+class Size(NamedTuple):
+    """How large numbers are: the largest absolute value of them, and the sum of their squares."""
+
+    largest: float
+    squares: float
+
+    @classmethod
+    def of(cls, numbers: Array) -> Size:
+        """Measure numbers of any type."""
+        flat = np.ravel(numbers)
+
+        def measured(piece: slice) -> Size:
+            part = flat[piece].astype(np.float64, copy=False)
+            return cls(_largest(part), _squares(part))
+
+        found = side_by_side(measured, slices_of(flat.size, _BLOCK))
+        largest = max((one.largest for one in found), default=0.0)
+        return cls(largest, math.fsum(one.squares for one in found))
+
+
 def measure_error(
     result: Array,
     reference: Array,
     magnitude: Array | None = None,
-    yardstick: Array | None = None,
+    yardstick: Size | None = None,
 ) -> ErrorReport:
     """Measure a result against the reference.
 
@@ -146,8 +166,8 @@ def measure_error(
         magnitude: elementwise scale of ``max_error``, see `reference_magnitude`; without it the
             largest absolute value of the reference is the scale of all elements. This is good
             enough for hundreds of results on random data; fewer can all be nearly 0 by chance.
-        yardstick: in place of the reference, what the largest value and the RMS are taken of: where
-            an activation changes how large results are, but not how large their errors are.
+        yardstick: in place of the reference's, the size that errors are relative to: where an
+            activation changes how large results are, but not how large their errors are.
 
     Returns:
         The errors: infinite for another shape, for NaN and infinity, and for an element that should
@@ -157,42 +177,39 @@ def measure_error(
         return INFINITE_ERROR
     got, right = np.ravel(result), np.ravel(reference)
     scales = None if magnitude is None else np.ravel(magnitude)
-    sizes = right if yardstick is None else np.ravel(yardstick)
     step = subnormal_step(got.dtype)
 
-    def measured(piece: slice) -> _Sizes | None:
+    def measured(piece: slice) -> _Errors | None:
         scale = None if scales is None else scales[piece]
-        return _sizes_of(got[piece], right[piece], scale, sizes[piece], step)
+        return _errors_of(got[piece], right[piece], scale, step)
 
     found = side_by_side(measured, slices_of(got.size, _MEASURED_AT_ONCE))
     finite = [one for one in found if one is not None]
     if len(finite) < len(found):
         return INFINITE_ERROR
-    largest, ratio, scale = (max((one[at] for one in finite), default=0.0) for at in range(3))
-    error_squares, squares = (sum(one[at] for one in finite) for at in (3, 4))
+    largest, ratio = (max((one[at] for one in finite), default=0.0) for at in range(2))
+    size = Size.of(right) if yardstick is None else yardstick
     if scales is None:
-        ratio = relative_error(largest, scale)
-    return ErrorReport(ratio, relative_error(math.sqrt(error_squares), math.sqrt(squares)))
+        ratio = relative_error(largest, size.largest)
+    squares = sum(one.squares for one in finite)
+    return ErrorReport(ratio, relative_error(math.sqrt(squares), math.sqrt(size.squares)))
 
 
-class _Sizes(NamedTuple):
-    """How large errors are, and what they are relative to."""
+class _Errors(NamedTuple):
+    """How large errors are."""
 
-    error: float
+    largest: float
     ratio: float  # of an error to its own scale
-    scale: float
-    error_squares: float
     squares: float
 
 
-def _sizes_of(
-    got: Array, right: Array, scales: Array | None, sizes: Array, step: float
-) -> _Sizes | None:
+def _errors_of(got: Array, right: Array, scales: Array | None, step: float) -> _Errors | None:
     """Measure part of a result; None where something is not finite."""
-    largest = largest_ratio = error_squares = squares = scale = 0.0
-    for first in range(0, got.size, _BLOCK):
-        block = slice(first, first + _BLOCK)
-        error = got[block].astype(np.float64)
+    largest = largest_ratio = squares = 0.0
+    memory = np.empty(min(got.size, _BLOCK))  # once: fresh pages cost more than what is done there
+    for block in slices_of(got.size, _BLOCK):
+        error = memory[: block.stop - block.start]
+        error[...] = got[block]
         with np.errstate(invalid="ignore"):
             error -= right[block].astype(np.float64, copy=False)
         most = _largest(error)
@@ -202,14 +219,10 @@ def _sizes_of(
             error[np.abs(error) <= step] = 0.0
             most = _largest(error)
         largest = max(most, largest)
-        error_squares += float(np.dot(error, error))
-        size = sizes[block].astype(np.float64, copy=False)
-        squares += float(np.dot(size, size))
-        if scales is None:
-            scale = max(scale, _largest(size))
-        else:
+        squares += _squares(error)
+        if scales is not None:
             largest_ratio = max(largest_ratio, _largest_ratio(np.abs(error), scales[block]))
-    return _Sizes(largest, largest_ratio, scale, error_squares, squares)
+    return _Errors(largest, largest_ratio, squares)
 
 
 def spread_magnitude(magnitude: Array, reach: int, *, channels_last: bool) -> Array:
@@ -231,6 +244,11 @@ def spread_magnitude(magnitude: Array, reach: int, *, channels_last: bool) -> Ar
 def _largest(values: Array) -> float:
     """The largest absolute value, without a copy; NaN where one is."""
     return max(float(values.max()), -float(values.min()))
+
+
+def _squares(values: Array) -> float:
+    """The sum of squares. Not by BLAS, whose own threads would wait for those that call it."""
+    return float(np.einsum("i,i", values, values))
 
 
 def _largest_ratio(error: Array, scale: Array) -> float:

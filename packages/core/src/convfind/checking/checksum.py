@@ -31,6 +31,7 @@ from convfind.checking.accuracy import (
     measure_error,
 )
 from convfind.checking.pieces import side_by_side, slices_of
+from convfind.checking.products import own_threads_only
 from convfind.problem import ConvProblem
 from convfind.settings import usable_cpus
 from convfind.types import DataType, Direction
@@ -78,15 +79,17 @@ class Checksum:
         self._signs = signs.reshape(problem.groups, -1)
         reads = dict(zip(problem.direction.reads, (first, second), strict=True))
         logical = {name: _logical(problem, name, array) for name, array in reads.items()}
-        self._expected = problem.alpha * self._convolved(logical)
-        if problem.beta and before is not None:
-            self._expected += problem.beta * self._added_up(before)
+        with own_threads_only():
+            self._expected = problem.alpha * self._convolved(logical)
+            if problem.beta and before is not None:
+                self._expected += problem.beta * self._added_up(before)
         if problem.bias and bias is not None:
             self._expected += float(np.dot(signs, bias.astype(np.float64)))
 
     def error_of(self, result: Array) -> ErrorReport:
         """Measure how far the sums of a result, axes in the order of its layout, are off."""
-        return measure_error(self._added_up(result), self._expected)
+        with own_threads_only():
+            return measure_error(self._added_up(result), self._expected)
 
     def allows(self, error: ErrorReport, bound: ErrorReport) -> bool:
         """Say whether an error of the sums is within a bound for errors of the results."""

@@ -14,7 +14,6 @@ from convfind.checking.accuracy import (
     ErrorReport,
     bound_of,
     check_error,
-    measure_error,
     spread_magnitude,
 )
 from convfind.checking.checksum import Checksum
@@ -141,9 +140,7 @@ class ConvDraw(Draw):
             last = self.problem.tensor_layout(self._writes).channels_last
             reach = asking.error_reach(solver, self.problem)
             magnitude = spread_magnitude(magnitude, reach, channels_last=last)
-        return measure_error(
-            results[self._writes], self.right.result, magnitude, self.right.yardstick
-        )
+        return self.right.error_of(results[self._writes], magnitude)
 
     def _wrong(self, error: str) -> VerificationError:
         msg = f"right at first, and wrong when it was timed: {error}"

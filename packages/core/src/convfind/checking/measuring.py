@@ -58,8 +58,8 @@ class Sampling:
 
 
 USUAL = Sampling(samples=60, seconds=0.15, final_seconds=0.3)
-#: Enough for a race's only finalist, whose time nobody's is compared with, ...
-ALONE_SAMPLES = 5
+#: Enough for a race's only finalist: nobody's time is compared with its own, ...
+ALONE_SAMPLES = 3
 #: ... and for several: a network's layers are won by so many finals that only the mean counts.
 RACE_LOSS = 0.0025
 #: Times the seconds that rounds have elsewhere: what easy finals leave, hard ones get.

@@ -19,6 +19,9 @@ Array = np.ndarray[Any, Any]
 
 #: Elements that one thread copies.
 _COPIED_AT_ONCE = 1 << 20
+#: Elements from which on threads share work on arrays, and the axes of which one is cut, so that
+#: rows stay whole.
+_WORTH_SHARING, _LEADING = 1 << 17, 3
 
 
 def slices_of(size: int, piece: int) -> list[slice]:
@@ -48,6 +51,18 @@ def side_by_side(work: Callable[[T], R], pieces: Sequence[T]) -> list[R]:
             if not helper.cancel():
                 helper.result()
     return shared.outcome()
+
+
+def in_parts(work: Callable[..., object], *arrays: Array) -> None:
+    """Work on arrays of one shape, such as by `numpy.copyto`; threads share them."""
+    shape = arrays[0].shape
+    if arrays[0].size < _WORTH_SHARING:
+        work(*arrays)
+        return
+    axis = shape.index(max(shape[:_LEADING]))
+    each = -(-shape[axis] // usable_cpus())
+    places = [(slice(None),) * axis + (part,) for part in slices_of(shape[axis], each)]
+    side_by_side(lambda place: work(*(array[place] for array in arrays)), places)
 
 
 class Begun(Generic[R]):

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from convfind.checking.pieces import in_parts
+from convfind.checking.products import product
 from convfind.problem import ConvProblem
 from convfind.types import Direction
 
@@ -50,10 +52,8 @@ def _forward(problem: ConvProblem, x: Array, w: Array) -> Doubles:
     for batch, taps, views in _blocks(problem):
         data = _pad(problem, _grouped(problem, "x", x[batch]))
         part = y[:, :, batch]
-        product = filters[..., taps].reshape(problem.groups, part.shape[1], -1) @ _gather(
-            data, views
-        )
-        part += product.reshape(part.shape)
+        block = filters[..., taps].reshape(problem.groups, part.shape[1], -1)
+        in_parts(_add, part, product(block, _gather(data, views)).reshape(part.shape))
     return _ungrouped(problem, "y", y)
 
 
@@ -66,10 +66,10 @@ def _backward_data(problem: ConvProblem, y: Array, w: Array) -> Doubles:
         padded = _pad(problem, x[:, :, batch])
         for _, taps, views in group:
             block = filters[..., taps]
-            rows = block.reshape(*block.shape[:2], -1).swapaxes(1, 2) @ columns
+            rows = product(block.reshape(*block.shape[:2], -1).swapaxes(1, 2), columns)
             each = rows.reshape(*block.shape[0:1], block.shape[2], len(views), *gradient.shape[2:])
             for index, view in enumerate(views):
-                padded[view] += each[:, :, index]
+                in_parts(_add, padded[view], each[:, :, index])
         x[:, :, batch] = padded[_interior(problem)]
     return _ungrouped(problem, "x", x)
 
@@ -83,7 +83,7 @@ def _backward_weights(problem: ConvProblem, x: Array, y: Array) -> Doubles:
         data = _pad(problem, _grouped(problem, "x", x[batch]))
         columns = _columns(_grouped(problem, "y", y[batch]))
         part = filters[..., taps]
-        part += (columns @ _gather(data, views).swapaxes(1, 2)).reshape(part.shape)
+        part += product(columns, _gather(data, views).swapaxes(1, 2)).reshape(part.shape)
     return filters.reshape(shape)
 
 
@@ -110,7 +110,9 @@ def _view(problem: ConvProblem, tap: tuple[int, ...]) -> Tap:
 
 def _columns(data: Array) -> Doubles:
     """Return the matrix (groups, channels, images * positions)."""
-    return np.ascontiguousarray(data, np.float64).reshape(*data.shape[:2], -1)
+    columns = np.empty(data.shape)
+    in_parts(np.copyto, columns, data)
+    return columns.reshape(*data.shape[:2], -1)
 
 
 def _gather(data: Array, views: list[Tap]) -> Doubles:
@@ -120,7 +122,7 @@ def _gather(data: Array, views: list[Tap]) -> Doubles:
     shape = data[views[0]].shape
     gathered = np.empty((*shape[:2], len(views), *shape[2:]))
     for index, view in enumerate(views):
-        gathered[:, :, index] = data[view]
+        in_parts(np.copyto, gathered[:, :, index], data[view])
     return gathered.reshape(shape[0], shape[1] * len(views), -1)
 
 
@@ -151,6 +153,10 @@ def _pad(problem: ConvProblem, data: Array) -> Array:
         return data
     spatial = zip(problem.padding, problem.padding_end, strict=True)
     return np.pad(data, ((0, 0), (0, 0), (0, 0), *spatial))
+
+
+def _add(sums: Array, more: Array) -> None:
+    sums += more
 
 
 def _interior(problem: ConvProblem) -> Tap:

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from convfind.checking.pieces import side_by_side, slices_of
+from convfind.cached import cached_property
+from convfind.checking.accuracy import ErrorReport, Size, measure_error
+from convfind.checking.pieces import in_parts, side_by_side, slices_of
 from convfind.checking.plain_convolution import Array, Doubles, convolve, doubles
 from convfind.errors import ProblemError
 from convfind.problem import ConvProblem
@@ -20,13 +22,22 @@ from convfind.types import DataType
 _FINISHED_AT_ONCE = 2**19
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Right:
     """The right result of a problem, axes in the order of its layout."""
 
     result: Array
-    yardstick: Array | None = None  # see `checking.accuracy.measure_error`
+    yardstick: Array | None = None  # what errors are relative to; None: the result
     is_rounded: bool = False  # to the type of the result
+
+    @cached_property
+    def size(self) -> Size:
+        """The size that errors are relative to."""
+        return Size.of(self.result if self.yardstick is None else self.yardstick)
+
+    def error_of(self, result: Array, magnitude: Array | None = None) -> ErrorReport:
+        """Measure how far a result is off: see `checking.accuracy.measure_error`."""
+        return measure_error(result, self.result, magnitude, self.size)
 
     @classmethod
     def of(
@@ -169,7 +180,9 @@ def _scaled(problem: ConvProblem, alpha: float, tensors: tuple[Array, Array]) ->
         result *= alpha
     if problem.tensor_layout(writes).channels_last:
         result = np.moveaxis(result, 1, -1)
-    return np.ascontiguousarray(result)
+    packed = np.empty(result.shape)
+    in_parts(np.copyto, packed, result)
+    return packed
 
 
 def _with_addends(

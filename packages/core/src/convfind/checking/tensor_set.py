@@ -21,8 +21,9 @@ Array = np.ndarray[Any, Any]
 
 #: Bytes of the guards around a result at least: a stray write may be far behind small tensors.
 LEAST_GUARD = 1 << 19
-#: Bytes that are compared at a time, in a core's cache, and that one thread compares.
-_BLOCK = 1 << 16
+#: Bytes that are compared at a time, in a core's cache, and that one thread compares. Threads that
+#: take turns with Python between smaller blocks hold each other up for longer than they work.
+_BLOCK = 1 << 18
 _PIECE = 1 << 21
 #: Bytes that are read at a time.
 _READ = 1 << 20

@@ -71,31 +71,12 @@ class Workbench:
             self._timed = Begun(_timed_draw(self._problem))
         if verify:
             _ = self._readback
-            if self._is_on_gpu or not (self._copies and self._has_two_draws):
-                is_right = self.first.draw.make_ready(self._assistant(self.first))
-                timed = self.sets[0]
-                timed.draw.make_ready_again(self._assistant(timed) if is_right else no_assistant)
-            else:
-                self._make_both_ready()
+            is_right = self.first.draw.make_ready(self._assistant(self.first))
+            timed = self.sets[0]
+            timed.draw.make_ready_again(self._assistant(timed) if is_right else no_assistant)
             for draw in {self.first.draw, self.sets[0].draw}:
                 if self.comparer is not None and (right := draw.compared) is not None:
                     self.comparer.expect(right)
-
-    def _make_both_ready(self) -> None:
-        """Draw and upload what is timed, and add up what it gives, beside the reference.
-
-        Much of it keeps a single core busy: draws, copies, what NumPy does between products.
-        """
-        _ = self.fingerprints
-
-        def make_ready_again() -> None:
-            self.sets[0].draw.make_ready_again()
-
-        timed = Begun(make_ready_again)
-        try:
-            self.first.draw.make_ready()
-        finally:
-            timed.result()  # what it does with the device is over, whatever happens here
 
     def restore(self) -> None:
         """Make all tensors what they were, whatever a candidate has done to them."""

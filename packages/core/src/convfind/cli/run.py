@@ -15,7 +15,6 @@ from convfind.checking.accuracy import (
     ErrorReport,
     bound_of,
     check_error,
-    measure_error,
     spread_magnitude,
 )
 from convfind.checking.random_data import random_operands
@@ -105,7 +104,7 @@ def run(
             channels_last=problem.tensor_layout(problem.direction.writes).channels_last,
         )
         right = right_result(problem, *reads)
-        report = measure_error(result, right.result, magnitude, right.yardstick)
+        report = right.error_of(result, magnitude)
     if any(files.values()):
         bound = replace(bound, rms_error=math.inf)  # as relative to results that may all be 0
     correct = report is None or check_error(report, bound)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from convfind.checking.accuracy import ErrorReport, measure_error, spread_magnitude
+from convfind.checking.accuracy import ErrorReport, spread_magnitude
 from convfind.checking.reference import reference_magnitude, right_result
 from convfind.problem import ConvProblem
 from convfind.types import ConvMode, Direction
@@ -56,7 +56,7 @@ def spot_check(
             channels_last=problem.tensor_layout(writes).channels_last,
         )
     right = right_result(problem, first, second, *addends)
-    return measure_error(compared, right.result, magnitude, right.yardstick)
+    return right.error_of(compared, magnitude)
 
 
 def _last_image(

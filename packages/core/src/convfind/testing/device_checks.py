@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from convfind.checking.accuracy import bound_of, check_error, measure_error, spread_magnitude
+from convfind.checking.accuracy import bound_of, check_error, spread_magnitude
 from convfind.device.target import Target
 from convfind.problem import ConvProblem
 from convfind.runtime.tensors import tensor_view
@@ -165,7 +165,7 @@ class DeviceChecks:
             self._solver.error_reach(problem),
             channels_last=problem.tensor_layout(writes).channels_last,
         )
-        error = measure_error(result, right.result, magnitude, right.yardstick)
+        error = right.error_of(result, magnitude)
         bound = bound_of(self._solver, problem)
         if not check_error(error, bound):
             return f"error of {writes} ({error}) is over the bound ({bound})"
