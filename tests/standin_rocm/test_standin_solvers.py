@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ pytest.importorskip("convfind_backend_hip", reason="the HIP backend is not insta
 
 from standin import Standin
 
+import convfind
 from convfind.device.target import DeviceKind, Target
 from convfind.plugins.registry import default_registry
 from convfind.problem import ConvProblem
@@ -173,3 +175,22 @@ def test_tiles_of_matrix_instructions(
         instructions.add(tile.mfma)
     assert ran > len(tiles)
     assert len(instructions) > 1
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"causal": True},
+        {"dtype": "float16", "mask": (1, 1, 1, 70), "mask_dtype": "bool", "zeros": True},
+    ],
+    ids=str,
+)
+def test_attention_is_right(standin: Standin, fields: dict[str, Any]) -> None:
+    operators = pytest.importorskip("convfind_operators")
+    from convfind_operators.testing import assert_operator
+
+    assert standin.root
+    heads = {"q": (1, 4, 9, 24), "k": (1, 2, 70, 24), "v": (1, 2, 70, 40)}
+    problem = operators.AttentionProblem(**heads, **fields)
+    with convfind.open("hip:0") as handle:
+        assert_operator(problem, handle.session.device, not_finite=not problem.causal)

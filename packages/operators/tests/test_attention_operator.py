@@ -142,7 +142,12 @@ def test_queries_that_see_nothing_are_nan_or_zero(
 
 def test_heads_lie_anywhere(check: Check) -> None:
     joint = {name: within(2, 20, 16, parts=3) for name in ("q", "k", "v")}
-    check(attention(queries=20, keys=20, depth=16, strides={**joint, "y": within(2, 20, 16)}))
+    starts = {"k": 32, "v": 64}
+    check(
+        attention(
+            queries=20, keys=20, depth=16, strides={**joint, "y": within(2, 20, 16)}, starts=starts
+        )
+    )
     check(attention(queries=9, keys=70, depth=8, strides={"k": (1120, 560, 1, 70)}))
 
 
@@ -194,6 +199,8 @@ def test_matrix_units_take_whole_pieces(dtype: str) -> None:
 
     assert taken()
     assert taken(depth=128, values=40, strides={"q": (5 * 768, 128, 768, 1)})
+    assert taken(starts={"k": 24})
+    assert not taken(starts={"k": 4})
     assert not taken(depth=20)
     assert not taken(depth=136)
     assert not taken(values=4)
@@ -245,6 +252,8 @@ def test_work_groups_cover_the_queries_of_all_heads(queries: int, depth: int) ->
         ({"mask": (2, 2, 5, 6)}, "mask"),
         ({"mask": (1, 1, 5, 7), "mask_dtype": "int32"}, "mask_dtype"),
         ({"dtype": "int32"}, "dtype"),
+        ({"starts": {"y": 8}}, "starts"),
+        ({"starts": {"k": -8}}, "starts"),
     ],
 )
 def test_impossible_problems_are_refused(fields: dict[str, Any], named: str) -> None:

@@ -112,6 +112,21 @@ CASES = {
     "attention to lengths": Case(
         "Attention", (*_HEADS, np.array([2, 5], np.int32)), {"num_heads": 2}
     ),
+    "attention of three": Case(
+        "MultiHeadAttention",
+        (_real(2, 5, 8), _real(2, 7, 8), _real(2, 7, 12), _real(28)),
+        {"num_heads": 2, "scale": 0.6},
+    ),
+    "masked attention of three": Case(
+        "MultiHeadAttention",
+        (_real(2, 5, 8), _real(2, 3, 8), _real(2, 3, 8), None, _SHOWN[:, :3].copy()),
+        {"num_heads": 4},
+    ),
+    "biased attention of three": Case(
+        "MultiHeadAttention",
+        (*(_real(2, 5, 8) for _ in range(3)), None, None, _real(2, 4, 5, 5)),
+        {"num_heads": 4, "unidirectional": 1},
+    ),
     "sum": Case("QLinearAdd", (*_A, *_scaled(_whole(4, 1, 1), 0.05, 90), *_TO), {}, _BYTES),
     "product": Case("QLinearMul", (*_A, *_scaled(_whole(2, 4, 6, 6), 0.01, 7), *_TO), {}, _BYTES),
     "sigmoid": Case("QLinearSigmoid", (*_A, np.float32(1 / 256), np.uint8(0)), {}, _BYTES),

@@ -174,18 +174,6 @@ def test_what_is_not_wanted_stays() -> None:
     assert op.q.shape == (3, HEADS, LENGTH, WIDTH // HEADS)
 
 
-def test_heads_that_begin_where_devices_have_no_view_are_copied() -> None:
-    class Narrow(nn.Module):
-        def forward(self, x: Tensor) -> Tensor:
-            q, k, v = x.view(*x.shape[:2], 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
-            return F.scaled_dot_product_attention(q, k, v)
-
-    found = check(Narrow(), torch.randn(3, LENGTH, 24))
-    assert kinds(found)["Attention"] == 1
-    (op,) = (node.op for node in found.nodes if isinstance(node.op, Attention))
-    assert op.k.start == 0  # of what a split has made, not 8 elements into x
-
-
 # -- ONNX -------------------------------------------------------------------------------------
 
 

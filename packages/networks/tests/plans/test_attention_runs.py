@@ -60,6 +60,9 @@ def test_a_block_is_as_pytorch_computes_it(
     plan = compiled(handle, fuse_attention(graph, lambda op, types: True))
     assert kinds(plan).count("attention") == 1
     assert not {"matmul", "softmax", "transpose", "slice", "split"} & set(kinds(plan))
+    (task,) = (one for one in plan.schedule.tasks if one.problem.kind == "attention")
+    assert task.problem.starts == (("v", 64),)  # behind the keys, in memory of no other beginning:
+    assert task.places["v"] == task.places["k"]  # many devices have no views that begin nearby
     plan.save(tmp_path / "plan")
     for one in (plan, Plan.load(tmp_path / "plan", handle)):
         (y,) = one.run({graph.inputs[0]: x}).values()

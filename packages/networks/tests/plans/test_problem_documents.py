@@ -38,7 +38,17 @@ def test_a_convolution_keeps_its_activation_and_its_numbers(registry: Registry) 
         ("concat", {"shapes": (X, (2, 3, 5, 4)), "axis": 1}),
         ("copy", {"x": X, "y_channels_last": True}),
         ("pad", {"x": X, "begin": (0, 0, 1, 1), "end": (0, 0, 0, 2), "value": -math.inf}),
-        ("attention", {"q": X, "k": X, "v": X, "mask": (1, 1, 5, 5), "mask_dtype": "bool"}),
+        (
+            "attention",
+            {
+                "q": X,
+                "k": X,
+                "v": X,
+                "mask": (1, 1, 5, 5),
+                "mask_dtype": "bool",
+                "starts": {"k": 7},
+            },
+        ),
         ("layer-norm", {"x": X, "axis": 2, "scale": (5, 4), "epsilon": 1e-6}),
     ],
 )

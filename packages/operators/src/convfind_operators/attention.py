@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
+from convfind.cached import cached_property
 from convfind.errors import ProblemError
 from convfind_operators.element_type import ElementType
-from convfind_operators.operand import Array, Shape
+from convfind_operators.operand import Array, Operand, Shape
 from convfind_operators.operator import Operator, shape_of, word
 
 #: Half of the least number of float16, which a rounded weight may be off by.
@@ -34,6 +35,7 @@ class AttentionProblem(Operator):
         scale: what scores are multiplied by; None: one over the root of the depth.
         causal: whether a query sees keys up to its own place only.
         zeros: whether the result of a query that sees no key is 0; it is NaN otherwise.
+        starts: elements before the first of q, k or v in its memory, by name, as strides are.
     """
 
     kind: ClassVar[str] = "attention"
@@ -46,6 +48,7 @@ class AttentionProblem(Operator):
     scale: float | None = None
     causal: bool = False
     zeros: bool = False
+    starts: tuple[tuple[str, int], ...] | Mapping[str, int] = ()
 
     def __post_init__(self) -> None:
         for name in ("q", "k", "v"):
@@ -69,9 +72,24 @@ class AttentionProblem(Operator):
         if not (self.mask_dtype.is_float or self.mask_dtype is ElementType.BOOL):
             raise ProblemError("mask_dtype", self.mask_dtype, "bool or floating types")
         self._set("scale", 1 / math.sqrt(self.depth) if self.scale is None else float(self.scale))
+        starts = {name: int(start) for name, start in dict(self.starts).items()}
+        self._set("starts", tuple(sorted(one for one in starts.items() if one[1])))
+        if not starts.keys() <= {"q", "k", "v"} or min(starts.values(), default=0) < 0:
+            raise ProblemError("starts", starts, "numbers from 0 on for q, k and v")
         super().__post_init__()
         if not self.dtype.is_float:
             raise ProblemError("dtype", self.dtype, "floating types")
+
+    @cached_property
+    def operands(self) -> tuple[Operand, ...]:
+        """The tensors in memory, in the order of a call."""
+        starts = dict(self.starts)
+        return tuple(replace(one, start=starts.get(one.name, 0)) for one in super().operands)
+
+    @property
+    def traits(self) -> frozenset[str]:
+        """The special properties: gaps in the memory of an operand."""
+        return frozenset({"gaps"} if self.strides or self.starts else ())
 
     @property
     def batch(self) -> int:

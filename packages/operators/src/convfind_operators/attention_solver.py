@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from convfind.device.target import Target
 from convfind.reasons import Reason
@@ -104,8 +104,9 @@ class NvidiaAttentionSolver(OperatorSolver):
         if max(problem.depth, problem.values) > _DEEPEST:
             return Rejected(Reason.SIZE_LIMIT, f"vectors of over {_DEEPEST} elements")
         for name in ("q", "k", "v", "y"):
-            *outer, element = (problem.operand(name).strides[axis] for axis in range(4))
-            if problem.operand(name).shape[3] % _PIECE or any(one % _PIECE for one in outer):
+            operand = problem.operand(name)
+            *outer, element = operand.strides
+            if any(one % _PIECE for one in (operand.shape[3], operand.start, *outer)):
                 return Rejected(Reason.LAYOUT, f"{name} in pieces of {_PIECE} elements")
             if element != 1:
                 return Rejected(Reason.LAYOUT, f"elements of a vector of {name} as neighbours")
@@ -213,9 +214,10 @@ def _repeated(mask: Operand) -> tuple[int, ...]:
 
 
 def _steps(problem: AttentionProblem) -> tuple[Argument, ...]:
-    """Return the steps from sequence to sequence, head to head, and vector to vector."""
-    operands: tuple[Any, ...] = tuple(map(problem.operand, ("q", "k", "v", "y")))
-    return tuple(i64(one.strides[axis]) for one in operands for axis in range(3))
+    """Return the first elements, and steps from sequence to sequence, head to head, on in it."""
+    operands = tuple(map(problem.operand, ("q", "k", "v", "y")))
+    steps = (i64(one.strides[axis]) for one in operands for axis in range(3))
+    return (*(i64(one.start) for one in operands[:3]), *steps)
 
 
 def _sizes(problem: AttentionProblem) -> tuple[Argument, ...]:

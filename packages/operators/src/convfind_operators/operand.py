@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from convfind.cached import cached_property
 from convfind.problem.tensor_spec import TensorSpec
 from convfind_operators.element_type import ElementType
 
@@ -28,6 +29,16 @@ def packed_strides(shape: Shape, *, channels_last: bool = False) -> Shape:
 
 @dataclass(frozen=True)
 class Operand(TensorSpec):
-    """A tensor in memory of its own name."""
+    """A tensor in memory of its own name, some elements behind its beginning."""
 
     dtype: ElementType
+    start: int = 0
+
+    @cached_property
+    def nbytes(self) -> int:
+        """Bytes of the memory up to the last element, gaps included."""
+        return (self.start + self.span) * self.dtype.size if self.elements else 0
+
+    def view(self, memory: Array) -> Array:
+        """Return one-dimensional memory as an array; nothing is copied."""
+        return super().view(memory.view(np.uint8)[self.start * self.dtype.size :])

@@ -7,11 +7,10 @@ from convfind_networks.graph.editor import GraphEditor
 from convfind_networks.graph.graph import Graph
 from convfind_networks.graph.node import Node
 from convfind_networks.graph.value import Value
-from convfind_networks.graph.within import PIECE_ALIGNMENT, Within
+from convfind_networks.graph.within import Within
 from convfind_networks.tensor_type import Array, TensorType, is_float
 
 __all__ = [
-    "PIECE_ALIGNMENT",
     "Array",
     "Graph",
     "GraphBuilder",

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: Where a piece of a tensor begins is a multiple of so many bytes: devices have no nearer views.
-PIECE_ALIGNMENT = 128
-
 
 @dataclass(frozen=True, slots=True)
 class Within:

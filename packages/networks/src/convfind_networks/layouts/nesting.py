@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from convfind_networks.graph import PIECE_ALIGNMENT, Graph, Node, Within
+from convfind_networks.graph import Graph, Node, Within
 from convfind_networks.layouts.assignment import has_layout, is_same_memory
 from convfind_networks.layouts.laid_out import LaidOut
 from convfind_networks.ops import Activate, BatchNorm, Binary, Concat, Convolution, Unary
 
 #: Operations whose kernels read pixels that lie apart as quickly as packed ones.
 _READERS = (Activate, BatchNorm, Binary, Concat, Unary)
+#: Where a piece begins in a pixel is a multiple of so many bytes: devices have no nearer views.
+PIECE_ALIGNMENT = 128
 
 
 def nested(laid_out: LaidOut, *, alignment: int = PIECE_ALIGNMENT) -> LaidOut:

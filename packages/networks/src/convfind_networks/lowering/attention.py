@@ -1,4 +1,4 @@
-"""Attention: heads that lie within other tensors, as strides and places of a problem's operands."""
+"""Attention: heads that lie within other tensors, as strides and starts of a problem's operands."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ def attention(around: Surroundings, node: Node) -> Call:
     types = [around.type(name) for name in node.inputs]
     problem = attention_problem(around.problem_type(KIND), op, types)
     operands = dict(zip(("q", "k", "v", "mask"), node.inputs, strict=False))
-    size = types[0].dtype.itemsize
-    starts = {name: getattr(op, name).start * size for name in ("q", "k", "v")}
-    return Call(node, problem, {**operands, "y": node.output}, starts)
+    return Call(node, problem, {**operands, "y": node.output})
 
 
 def attention_problem(make: Callable[..., Any], op: Attention, types: Sequence[TensorType]) -> Any:
@@ -47,4 +45,5 @@ def attention_problem(make: Callable[..., Any], op: Attention, types: Sequence[T
         causal=op.causal,
         zeros=op.zeros,
         strides=strides,
+        starts={name: views[name].start for name in ("q", "k", "v")},
     )

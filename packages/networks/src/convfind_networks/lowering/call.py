@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from convfind.problem.contract import Problem
@@ -20,14 +20,12 @@ if TYPE_CHECKING:
 class Call:
     """A node as a plain problem: ``operands`` says which value each operand of the problem is.
 
-    A value's memory is the operand's memory, whatever shape the problem gives it; that of the
-    operands in ``starts`` begins so many bytes behind the value's beginning.
+    A value's memory is the operand's memory, whatever shape the problem gives it.
     """
 
     node: Node
     problem: Problem
     operands: Mapping[str, str]
-    starts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

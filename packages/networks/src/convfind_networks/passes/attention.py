@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from convfind.solver.recipe import WORKSPACE_ALIGNMENT
-from convfind_networks.graph import PIECE_ALIGNMENT, Graph, GraphEditor, Node
+from convfind_networks.graph import Graph, GraphEditor, Node
 from convfind_networks.ops import (
     Attention,
     Binary,
@@ -252,12 +251,12 @@ class _Fusion:
             scales.append(scales[-1] * scale)
         sources[-1], scales[-1] = name, scales[-1] * scale
         for count in range(len(chain), -1, -1):
-            kind = self.edit.value(sources[count]).type
-            part: Arrangement | None = Arrangement.packed(kind.shape)
+            shape = self.edit.value(sources[count]).shape
+            part: Arrangement | None = Arrangement.packed(shape)
             for op, at in reversed(chain[:count]):
                 part = part.after(op, at) if part is not None else None
             view = _of_four(part, is_shared)
-            if view is not None and _may_begin(view, kind):
+            if view is not None:
                 is_constant = self.edit.data(sources[count]) is not None
                 placed = None if is_constant else view.turned(is_turned)
                 return sources[count], placed, scales[count]
@@ -367,13 +366,6 @@ def _of_four(part: Arrangement | None, is_shared: bool = False) -> StridedView |
         axes = (axes[0], (), *axes[1:])
     outer = tuple(factor for axis in axes[:-3] for factor in axis)
     return Arrangement((outer, *axes[-3:]), part.start).view()
-
-
-def _may_begin(view: StridedView, kind: TensorType) -> bool:
-    """Return whether devices have views that begin there: with gaps between 128 bytes, or 512."""
-    reach = view.end - view.start
-    alignment = WORKSPACE_ALIGNMENT if reach == view.elements else PIECE_ALIGNMENT
-    return view.start * kind.dtype.itemsize % alignment == 0
 
 
 def _is_causal(mask: Array, ends: tuple[int, ...]) -> bool:

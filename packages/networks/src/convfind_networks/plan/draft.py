@@ -222,9 +222,7 @@ class _Placing:
                 key = (value, spec.shape, spec.strides)
                 places[name] = self.constants.raw(key, spec.nbytes, array)
             else:
-                place = self._place(value)
-                begin = place.offset + solved.call.starts.get(name, 0)
-                places[name] = replace(place, offset=begin)
+                places[name] = self._place(value)
         return places
 
     def _task(self, handle: Handle, solved: _Solved, places: dict[str, Place]) -> Task:

@@ -17,7 +17,7 @@ from convfind.solver.recipe import (
     relocated,
 )
 from convfind_networks.errors import PlanError
-from convfind_networks.graph import PIECE_ALIGNMENT
+from convfind_networks.layouts import PIECE_ALIGNMENT
 from convfind_networks.plan.schedule import CONSTANTS, Place, Task
 
 

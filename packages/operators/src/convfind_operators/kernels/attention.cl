@@ -41,9 +41,10 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void operators_attention(
     CF_GLOBAL const CF_TYPE(MASK_DTYPE) *mask, const CF_LONG mask_batch, const CF_LONG mask_head, const CF_LONG mask_query,
     const CF_LONG mask_key,
 #endif
-    CF_GLOBAL CF_TYPE(DTYPE) *y, const CF_LONG q_batch, const CF_LONG q_head, const CF_LONG q_step, const CF_LONG k_batch,
-    const CF_LONG k_head, const CF_LONG k_step, const CF_LONG v_batch, const CF_LONG v_head, const CF_LONG v_step,
-    const CF_LONG y_batch, const CF_LONG y_head, const CF_LONG y_step, const CF_LONG q_element, const CF_LONG k_element,
+    CF_GLOBAL CF_TYPE(DTYPE) *y, const CF_LONG q_start, const CF_LONG k_start, const CF_LONG v_start,
+    const CF_LONG q_batch, const CF_LONG q_head, const CF_LONG q_step, const CF_LONG k_batch, const CF_LONG k_head,
+    const CF_LONG k_step, const CF_LONG v_batch, const CF_LONG v_head, const CF_LONG v_step, const CF_LONG y_batch,
+    const CF_LONG y_head, const CF_LONG y_step, const CF_LONG q_element, const CF_LONG k_element,
     const CF_LONG v_element, const CF_LONG y_element, const int heads, const int sharing, const int queries,
     const int keys, const int depth, const int values, const float factor) {
   // Queries and keys of a slice of the depth, or some values; scores by key; the largest scores of four keys.
@@ -54,9 +55,9 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void operators_attention(
   const int place = group % tiles, first = (CAUSAL ? tiles - 1 - place : place) * TILE;
   group /= tiles;
   const int head = group % heads, batch = group / heads;
-  q += batch * q_batch + head * q_head + first * q_step;
-  k += batch * k_batch + head / sharing * k_head;
-  v += batch * v_batch + head / sharing * v_head;
+  q += q_start + batch * q_batch + head * q_head + first * q_step;
+  k += k_start + batch * k_batch + head / sharing * k_head;
+  v += v_start + batch * v_batch + head / sharing * v_head;
   y += batch * y_batch + head * y_head + first * y_step;
 #if MASK
   mask += batch * mask_batch + head * mask_head;

@@ -2,7 +2,8 @@
 //
 // A work-group has ROWS queries of a head, each of its waves 16 * FRAGMENTS of them. Tiles of KEYS keys and their values come
 // by cp.async, one ahead of the one that is computed with. Scores, their largest, and the sums of exponentials are float32
-// in registers; exponentials are rounded to the type of the values for the second product. Rows of local memory are as convfind_nvidia.h has them, in panels of 64 elements.
+// in registers; exponentials are rounded to the type of the values for the second product. Rows of local memory are as
+// convfind_nvidia.h has them, in panels of 64 elements.
 #include "convfind_nvidia.h"
 
 #ifndef DTYPE
@@ -101,9 +102,10 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void operators_nvidia_attention(
     CF_GLOBAL const CF_TYPE(MASK_DTYPE) *mask, const CF_LONG mask_batch, const CF_LONG mask_head, const CF_LONG mask_query,
     const CF_LONG mask_key,
 #endif
-    CF_GLOBAL ELEMENT *y, const CF_LONG q_batch, const CF_LONG q_head, const CF_LONG q_step, const CF_LONG k_batch,
-    const CF_LONG k_head, const CF_LONG k_step, const CF_LONG v_batch, const CF_LONG v_head, const CF_LONG v_step,
-    const CF_LONG y_batch, const CF_LONG y_head, const CF_LONG y_step, const int heads, const int sharing,
+    CF_GLOBAL ELEMENT *y, const CF_LONG q_start, const CF_LONG k_start, const CF_LONG v_start,
+    const CF_LONG q_batch, const CF_LONG q_head, const CF_LONG q_step, const CF_LONG k_batch, const CF_LONG k_head,
+    const CF_LONG k_step, const CF_LONG v_batch, const CF_LONG v_head, const CF_LONG v_step, const CF_LONG y_batch,
+    const CF_LONG y_head, const CF_LONG y_step, const int heads, const int sharing,
     const int queries, const int keys, const int depth, const int values, const float factor) {
   CF_LOCAL unsigned char memory[LARGER(MEMORY_BYTES, RESULT_BYTES)] __attribute__((aligned(1024)));
   const CF_UINT base = CF_SHARED(memory);
@@ -114,9 +116,9 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void operators_nvidia_attention(
   const int place = group % tiles, first = (CAUSAL ? tiles - 1 - place : place) * ROWS;
   group /= tiles;
   const int head = group % heads, batch = group / heads;
-  q += batch * q_batch + head * q_head + first * q_step;
-  k += batch * k_batch + head / sharing * k_head;
-  v += batch * v_batch + head / sharing * v_head;
+  q += q_start + batch * q_batch + head * q_head + first * q_step;
+  k += k_start + batch * k_batch + head / sharing * k_head;
+  v += v_start + batch * v_batch + head / sharing * v_head;
   y += batch * y_batch + head * y_head + first * y_step;
 #if MASK
   mask += batch * mask_batch + head * mask_head;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -154,29 +155,52 @@ def attention(node: OnnxNode) -> Value:
         raise NotSupported("keys and values of the past")
     if node.integer("do_rotary", 0):
         raise NotSupported("rotary embedding")
-    heads = node.integer("num_heads", 1)
-    batch, length, _ = x.shape
     whole = weights.shape[1]
     sizes = node.integers("qkv_hidden_sizes", (whole // 3,) * 3)
     product = node.add(Linear(), x, node.transpose(weights, 1, 0))
     product = product if bias is None else node.plus(product, bias)
-    parts = node.add_all(Split(2, sizes), product)
-    of_heads = (node.reshape(one, batch, length, heads, one.shape[2] // heads) for one in parts)
+    return _of_heads(node, node.add_all(Split(2, sizes), product), mask, node.optional(5))
+
+
+def multi_head_attention(node: OnnxNode) -> Value:
+    """MultiHeadAttention: as Attention, of queries, keys and values that are there already."""
+    node.only_outputs(1)
+    if any(node.optional(at) is not None for at in range(6, 10)):
+        raise NotSupported("keys and values of the past")
+    given = [node.optional(at) for at in range(3)]
+    parts = [one for one in given if one is not None and one.type.rank == 3]
+    if len(parts) < 3:
+        raise NotSupported("queries, keys or values in one tensor, or in heads")
+    bias = node.optional(3)
+    if bias is not None:
+        pieces = node.add_all(Split(0, tuple(one.shape[2] for one in parts)), bias)
+        parts = [node.plus(one, piece) for one, piece in zip(parts, pieces, strict=True)]
+    return _of_heads(node, parts, node.optional(4), node.optional(5))
+
+
+def _of_heads(
+    node: OnnxNode, parts: Sequence[Value], mask: Value | None, more: Value | None
+) -> Value:
+    """Return values weighted by softmax of products, in the heads that three tensors are of."""
+    heads = node.integer("num_heads", 1)
+    batch, length, width = parts[0].shape
+    keys = parts[1].shape[1]
+    of_heads = (node.reshape(one, *one.shape[:2], heads, one.shape[2] // heads) for one in parts)
     q, k, v = (node.transpose(one, 0, 2, 1, 3) for one in of_heads)
-    scale = node.real("scale", 0.0) or 1 / math.sqrt(sizes[0] / heads)
+    scale = node.real("scale", 0.0) or 1 / math.sqrt(width / heads)
     scores = node.times(node.add(MatMul(), q, _turned(node, k)), scale)
     if mask is not None:  # where it hides everything, each score is as much lower
         numbers = 0.0, node.real("mask_filter_value", -10000.0)
         bounds = (node.const(one, like=scores) for one in numbers)
-        scores = node.plus(scores, node.add(Where(), _visible(node, mask, batch, length), *bounds))
+        scores = node.plus(scores, node.add(Where(), _visible(node, mask, batch, keys), *bounds))
     if node.integer("unidirectional", 0):
-        before = node.const(np.tri(length, dtype=np.bool_))
+        before = node.const(np.tri(length, keys, keys - length, dtype=np.bool_))
         least = node.const(np.finfo(scores.dtype).min, like=scores)
         scores = node.add(Where(), before, scores, least)
-    if (more := node.optional(5)) is not None:
+    if more is not None:
         scores = node.plus(scores, more)
     found = node.add(MatMul(), node.add(Softmax(3), scores), v)
-    return node.reshape(node.transpose(found, 0, 2, 1, 3), batch, length, sizes[2])
+    return node.reshape(node.transpose(found, 0, 2, 1, 3), batch, length, parts[2].shape[2])
 
 
 def _visible(node: OnnxNode, mask: Value, batch: int, length: int) -> Value:
@@ -204,6 +228,7 @@ CONTRIBUTED: OnnxOperators = {
     "SkipSimplifiedLayerNormalization": _after_skip(has_mean=False),
     "EmbedLayerNormalization": embedded,
     "Attention": attention,
+    "MultiHeadAttention": multi_head_attention,
     "GridSample": grid_sample,
     "Trilu": trilu,
 }
