@@ -16,8 +16,8 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from convfind_networks import Graph, Network, evaluate
-from convfind_networks.ops import Attention
+from convfind_networks import Graph, GraphBuilder, Network, TensorType, evaluate
+from convfind_networks.ops import Attention, MatMul, Softmax, Transpose, Where
 from convfind_networks.passes import fuse_attention
 
 # PyTorch warns of itself while it exports.
@@ -156,6 +156,51 @@ def test_what_else_reads_scores_or_weights_keeps_them() -> None:
         graph = check(Layer(attend), torch.randn(3, LENGTH, WIDTH))
         assert "Attention" not in kinds(graph)
         assert kinds(graph)["MatMul"] == 2
+
+
+PAST = torch.ones(LENGTH, LENGTH, dtype=torch.bool).tril()
+LEFT = torch.zeros(3, 1, 1, LENGTH)
+LEFT[1, ..., :2] = -math.inf  # its first queries see nothing before them
+LEFT[2, ..., :3] = -1e9
+
+
+def replaced(layer: Layer, q: Tensor, k: Tensor, v: Tensor, *masks: Tensor) -> Tensor:
+    scores = torch.where(PAST, q @ k.transpose(2, 3), torch.tensor(-1e9))
+    return (sum(masks, start=scores)).softmax(3) @ v
+
+
+def added(layer: Layer, q: Tensor, k: Tensor, v: Tensor, *masks: Tensor) -> Tensor:
+    scores = q @ k.transpose(2, 3) + torch.where(PAST, 0.0, -1e9)
+    return (sum(masks, start=scores)).softmax(3) @ v
+
+
+@pytest.mark.parametrize("attend", [replaced, added])
+def test_what_is_hidden_by_a_number_is_seen_where_another_mask_hides_all_else(
+    attend: Attending,
+) -> None:
+    assert "Attention" not in kinds(check(Layer(attend), torch.randn(3, LENGTH, WIDTH), LEFT))
+    assert kinds(check(Layer(attend), torch.randn(3, LENGTH, WIDTH)))["Attention"] == 1
+
+
+def test_a_small_bias_beside_a_mask_leaves_it_one_operation() -> None:
+    def with_bias(layer: Layer, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return added(layer, q, k, v, layer.bias)
+
+    assert kinds(check(Layer(with_bias), torch.randn(3, LENGTH, WIDTH)))["Attention"] == 1
+
+
+@pytest.mark.parametrize("sees", [True, False])
+def test_weights_that_a_known_mask_takes_are_zeros(sees: bool) -> None:
+    builder = GraphBuilder()
+    q, k, v = (builder.input(one, TensorType(np.dtype(np.float32), (2, 3, 4))) for one in "qkv")
+    seen, least = (builder.constant(np.full((3, 3), sees)), builder.constant(np.float32(-np.inf)))
+    scores = builder.add(MatMul(), q, builder.add(Transpose((0, 2, 1)), k))
+    weights = builder.add(Softmax(2), builder.add(Where(), seen, scores, least))
+    shown = builder.add(Where(), seen, weights, builder.constant(np.float32(0)))
+    graph = builder.graph({"y": builder.add(MatMul(), shown, v)})
+    found = fused(graph)
+    assert kinds(found) == {"Attention": 1}
+    assert_same_results(graph, found)
 
 
 def test_what_is_not_wanted_stays() -> None:

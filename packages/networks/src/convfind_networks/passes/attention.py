@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -32,9 +33,10 @@ from convfind_networks.tensor_type import Array, TensorType, is_float
 
 #: Whether an operation that reads these types should be there.
 Wanted = Callable[[Attention, tuple[TensorType, ...]], bool]
-#: Scores below it count for nothing, in types of 16 bits and others.
+#: Scores below it count for nothing, in types of 16 bits and others, beside such as are seen.
 _LEAST = -6e4
-
+#: Up to so much may be added to scores that count for nothing, and to others.
+_MOST_ADDED = 1e4
 
 #: Operations whose results are parts of their input, or all of it in another order.
 _REARRANGED = (Reshape, Transpose, Split, Slice)
@@ -57,11 +59,19 @@ def fuse_attention(graph: Graph, wanted: Wanted) -> Graph:
 
 
 @dataclass(frozen=True, slots=True)
+class _Mask:
+    """What is added to scores, or says which are seen; ``least`` is what others become then."""
+
+    name: str
+    least: float = -math.inf
+
+
+@dataclass(frozen=True, slots=True)
 class _Scores:
     """The nodes of an attention from the first product to the second, and what masks its scores."""
 
     nodes: tuple[Node, ...]
-    masks: tuple[str, ...]
+    masks: tuple[_Mask, ...]
     zeros: bool
 
 
@@ -83,16 +93,20 @@ class _Reader:
         rank = self.edit.value(last.inputs[0]).type.rank
         if node is None or node.op != Softmax(rank - 1):
             return None
-        masks: list[str] = []
+        masks: list[_Mask] = []
         node = self._before(node.inputs[0], nodes)
         while node is not None and not isinstance(node.op, MatMul):
             name = self._masked(node, masks)
             node = None if name is None else self._before(name, nodes)
         if node is None or (blind is not None and not self._is_of(blind, masks)):
             return None
-        never = self.edit.data(blind.inputs[0]) if blind is not None else None
-        zeros = blind is not None and (never is None or bool(never.any()))
+        zeros = blind is not None and not self._is_never(blind)
         return _Scores(tuple(reversed(nodes)), tuple(masks), zeros)
+
+    def _is_never(self, blind: Node) -> bool:
+        """Return whether zeros are there, but chosen nowhere."""
+        chooses, first, _ = map(self.edit.data, blind.inputs)
+        return first is not None and chooses is not None and not chooses.any()
 
     def _left_by(self, blind: Node) -> str:
         """Return the weights that are left where a query sees something: others become 0."""
@@ -113,19 +127,20 @@ class _Reader:
             name = node.inputs[0]
         return None
 
-    def _masked(self, node: Node, masks: list[str]) -> str | None:
+    def _masked(self, node: Node, masks: list[_Mask]) -> str | None:
         """Note the mask that a node lays on scores, and return these."""
         shape = self.edit.value(node.output).shape
         match node.op:
             case Binary(function=BinaryFunction.ADD, activation=None):
                 for scores, mask in (node.inputs, node.inputs[::-1]):
                     if self.edit.value(scores).shape == shape and self._is_of_product(scores):
-                        masks.append(mask)
+                        masks.append(_Mask(mask))
                         return scores
             case Where():
                 seen, scores, least = node.inputs
-                if self.edit.value(scores).shape == shape and self._hides(seen, least):
-                    masks.append(seen)
+                lowest = self._hidden(seen, least)
+                if self.edit.value(scores).shape == shape and lowest is not None:
+                    masks.append(_Mask(seen, lowest))
                     return scores
         return None
 
@@ -141,19 +156,19 @@ class _Reader:
             is_sum and any(map(self._is_of_product, node.inputs))
         )
 
-    def _hides(self, seen: str, least: str) -> bool:
-        """Return whether scores become what nothing is left of: minus infinity, or nearly that.
+    def _hidden(self, seen: str, least: str) -> float | None:
+        """Return what hidden scores become, if nothing is left of it: minus infinity, or nearly.
 
         The least finite number would be left where a query sees nothing.
         """
         data, shown = self.edit.data(least), self.edit.data(seen)
         if data is None or data.size != 1:
-            return False
+            return None
         lowest = float(data.reshape(()))
         is_safe = shown is not None and bool(shown.any(axis=-1).all())
-        return lowest == -np.inf or (lowest < _LEAST and is_safe)
+        return lowest if lowest == -math.inf or (lowest < _LEAST and is_safe) else None
 
-    def _is_of(self, blind: Node, masks: list[str]) -> bool:
+    def _is_of(self, blind: Node, masks: list[_Mask]) -> bool:
         """Return whether weights become 0 where a query sees nothing, or a key is hidden anyway."""
         chooses, first, second = blind.inputs
         nothing, node = self.edit.data(first), self.edit.producer(chooses)
@@ -161,23 +176,23 @@ class _Reader:
         nothing = self.edit.data(second) if nothing is None else nothing
         if nothing is None or nothing.any():
             return False
-        known = self.edit.data(chooses)
-        if is_first and known is not None and not known.any():
+        if self._is_never(blind):
             return True
         if len(masks) != 1:
             return False
-        if chooses == masks[0]:
+        mask = masks[0].name
+        if chooses == mask:
             return not is_first
         match node and node.op:
             case Binary(function=BinaryFunction.GREATER) if not is_first:
                 assert node is not None
-                return node.inputs[0] == masks[0] and self._is_lowest(node.inputs[1])
+                return node.inputs[0] == mask and self._is_lowest(node.inputs[1])
             case Binary(function=BinaryFunction.EQUAL) if is_first:
                 assert node is not None
                 most = self.edit.producer(node.inputs[0])
-                if most is None or most.inputs[0] != masks[0]:
+                if most is None or most.inputs[0] != mask:
                     return False
-                last = self.edit.value(masks[0]).type.rank - 1
+                last = self.edit.value(mask).type.rank - 1
                 return most.op == Reduce(ReduceFunction.MAX, (last,)) and self._is_lowest(
                     node.inputs[1]
                 )
@@ -319,12 +334,16 @@ class _Fusion:
     def _masks(self, scores: tuple[int, ...]) -> tuple[tuple[str, ...], bool, list[Node]] | None:
         """Return the mask, if any, whether a query sees keys up to its own place, and new nodes."""
         causal, left = False, list[str]()
-        for name in self.scores.masks:
-            data = self.edit.data(name)
-            if data is not None and _is_causal(data, scores[2:]):
+        for mask in self.scores.masks:
+            data, least = self.edit.data(mask.name), mask.least
+            if self._is_beside_little(mask):
+                least = max(least, _LEAST)
+            elif least > -math.inf:
+                return None
+            if data is not None and _is_causal(data, scores[2:], least):
                 causal = True
             elif data is None or data.dtype == np.bool_ or data.any():
-                left.append(name)
+                left.append(mask.name)
         if not left:
             return (), causal, []
         rank = self.edit.value(self.scores.nodes[0].output).type.rank
@@ -343,6 +362,14 @@ class _Fusion:
             return (name,), causal, []
         made = self.edit.result(kind.with_shape(wide), like=name)
         return (made,), causal, [Node(Reshape(wide), (name,), (made,), name)]
+
+    def _is_beside_little(self, mask: _Mask) -> bool:
+        """Return whether others leave it open what a mask leaves: they are known, and small."""
+        others = (self.edit.data(one.name) for one in self.scores.masks if one is not mask)
+        return all(
+            one is not None and is_float(one.dtype) and bool((np.abs(one) <= _MOST_ADDED).all())
+            for one in others
+        )
 
 
 def _is_turn(op: Op) -> bool:
@@ -368,8 +395,11 @@ def _of_four(part: Arrangement | None, is_shared: bool = False) -> StridedView |
     return Arrangement((outer, *axes[-3:]), part.start).view()
 
 
-def _is_causal(mask: Array, ends: tuple[int, ...]) -> bool:
-    """Return whether a query sees the keys up to its own place, and those without change."""
+def _is_causal(mask: Array, ends: tuple[int, ...], least: float) -> bool:
+    """Return whether a query sees the keys up to its own place, and those without change.
+
+    Others are hidden by what is not over ``least``.
+    """
     if mask.ndim < 2 or mask.shape[-2:] != ends or mask.size != ends[0] * ends[1]:
         return False
     plain, before = mask.reshape(ends), np.tri(*ends, dtype=np.bool_)
@@ -377,4 +407,4 @@ def _is_causal(mask: Array, ends: tuple[int, ...]) -> bool:
         return bool((plain == before).all())
     if not is_float(mask.dtype):
         return False
-    return bool((plain[before] == 0).all() and (plain[~before].astype(np.float64) < _LEAST).all())
+    return bool((plain[before] == 0).all() and (plain[~before].astype(np.float64) <= least).all())
