@@ -182,6 +182,25 @@ def test_what_is_hidden_by_a_number_is_seen_where_another_mask_hides_all_else(
     assert kinds(check(Layer(attend), torch.randn(3, LENGTH, WIDTH)))["Attention"] == 1
 
 
+@pytest.mark.parametrize(("hidden", "count"), [(-10000.0, 1), (-3e38, 0)])
+def test_what_onnx_runtimes_masks_leave_is_seen_before_what_is_behind(
+    hidden: float, count: int
+) -> None:
+    rng = np.random.default_rng(5)
+    weights = {"w": rng.standard_normal((4, 3 * WIDTH), np.float32)}
+    attributes = {"num_heads": HEADS, "unidirectional": 1, "mask_filter_value": hidden}
+    one = node("Attention", "x w _ m", "y", domain="com.microsoft", **attributes)
+    one.input[2] = ""
+    graph = onnx_graph([one], {"x": (2, LENGTH, 4), "m": (2, LENGTH)}, weights, com_microsoft=1)
+    found = fused(graph)
+    assert kinds(found)["Attention"] == count
+    x = rng.standard_normal((2, LENGTH, 4))
+    seen = np.ones((2, LENGTH), np.float32)
+    seen[1, :3] = 0
+    (y,), (right,) = (evaluate(one, {"x": x, "m": seen}).values() for one in (found, graph))
+    np.testing.assert_allclose(y, right, rtol=1e-9)
+
+
 def test_a_small_bias_beside_a_mask_leaves_it_one_operation() -> None:
     def with_bias(layer: Layer, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return added(layer, q, k, v, layer.bias)

@@ -364,11 +364,18 @@ class _Fusion:
         return (made,), causal, [Node(Reshape(wide), (name,), (made,), name)]
 
     def _is_beside_little(self, mask: _Mask) -> bool:
-        """Return whether others leave it open what a mask leaves: they are known, and small."""
-        others = (self.edit.data(one.name) for one in self.scores.masks if one is not mask)
-        return all(
-            one is not None and is_float(one.dtype) and bool((np.abs(one) <= _MOST_ADDED).all())
-            for one in others
+        """Return whether others leave it open what a mask leaves: they add small numbers."""
+        return all(self._is_little(one.name) for one in self.scores.masks if one is not mask)
+
+    def _is_little(self, name: str) -> bool:
+        node = self.edit.producer(name)
+        if node is not None and isinstance(node.op, Where):
+            return all(map(self._is_little, node.inputs[1:]))
+        data = self.edit.data(name)
+        return (
+            data is not None
+            and is_float(data.dtype)
+            and bool((np.abs(data.astype(np.float64)) <= _MOST_ADDED).all())
         )
 
 
