@@ -60,7 +60,7 @@ def fuse_attention(graph: Graph, wanted: Wanted) -> Graph:
 
 @dataclass(frozen=True, slots=True)
 class _Mask:
-    """What is added to scores, or says which are seen; ``least`` is what others become then."""
+    """Numbers that are added to scores, or which are seen, while others become ``least``."""
 
     name: str
     least: float = -math.inf

@@ -13,6 +13,9 @@
 #ifndef PARTIAL
 #define PARTIAL 1   // whether channels are no multiple of VEC
 #endif
+#if defined(CF_Z) || defined(CF_Z_LAST)
+#define HAS_Z  // a z, read as far as whole vectors of results go
+#endif
 #ifndef UNROLLED
 #define UNROLLED 1  // 0: filter rows are a loop
 #endif
@@ -195,6 +198,9 @@ __kernel ONE_ITEM void direct_cpu_pixels(__global const float *restrict x, __glo
   const Epilogue epilogue = CF_EPILOGUE(y);
   const long x_row = (long)x_w * channels, y_row = (long)r_w * channels;
   const long left = (get_global_size(0) - get_global_id(0)) * x_h * x_row;
+#ifdef HAS_Z
+  const long y_left = (get_global_size(0) - get_global_id(0)) * r_h * y_row;
+#endif
   x += get_global_id(0) * x_h * x_row;
   y += get_global_id(0) * r_h * y_row;
   const bool far = x_h * x_row > CACHED_FLOATS;
@@ -222,7 +228,10 @@ __kernel ONE_ITEM void direct_cpu_pixels(__global const float *restrict x, __glo
         const long furthest = min(row0 + ROW_SPAN, x_h) * x_row - (x_w + 1 - columns_read) * channels;
         for (int ahead = last - run; ahead >= 0; ahead -= VEC) {
           const int k = PARTIAL ? run + ahead : last - ahead, count = PARTIAL ? min(channels - k, VEC) : VEC;
-          const bool whole = exists && (!PARTIAL || (furthest + k + VEC <= left && VEC - count <= channels));
+          bool whole = exists && (!PARTIAL || (furthest + k + VEC <= left && VEC - count <= channels));
+#ifdef HAS_Z
+          whole &= !PARTIAL || (row + ROWS - 1) * y_row + (column + COLUMNS - 1L) * channels + k + VEC <= y_left;
+#endif
           const bool ends = count < VEC && column + COLUMNS == r_w;
           __global const float *weights = packed + (long)k / VEC * BLOCK;
           const Epilogue own = CF_EPILOGUE_FROM(epilogue, k);
