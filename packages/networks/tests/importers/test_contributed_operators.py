@@ -127,6 +127,16 @@ CASES = {
         (*(_real(2, 5, 8) for _ in range(3)), None, None, _real(2, 4, 5, 5)),
         {"num_heads": 4, "unidirectional": 1},
     ),
+    "attention of three, to more keys": Case(
+        "MultiHeadAttention",
+        (_real(2, 3, 8), _real(2, 7, 8), _real(2, 7, 8)),
+        {"num_heads": 2, "unidirectional": 1},
+    ),
+    "attention of three, to fewer keys": Case(
+        "MultiHeadAttention",
+        (_real(2, 6, 8), _real(2, 3, 8), _real(2, 3, 8)),
+        {"num_heads": 2, "unidirectional": 1},
+    ),
     "sum": Case("QLinearAdd", (*_A, *_scaled(_whole(4, 1, 1), 0.05, 90), *_TO), {}, _BYTES),
     "product": Case("QLinearMul", (*_A, *_scaled(_whole(2, 4, 6, 6), 0.01, 7), *_TO), {}, _BYTES),
     "sigmoid": Case("QLinearSigmoid", (*_A, np.float32(1 / 256), np.uint8(0)), {}, _BYTES),

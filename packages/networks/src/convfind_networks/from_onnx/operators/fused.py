@@ -194,7 +194,9 @@ def _of_heads(
         bounds = (node.const(one, like=scores) for one in numbers)
         scores = node.plus(scores, node.add(Where(), _visible(node, mask, batch, keys), *bounds))
     if node.integer("unidirectional", 0):
-        before = node.const(np.tri(length, keys, keys - length, dtype=np.bool_))
+        seen = np.tri(length, keys, dtype=np.bool_)
+        seen[-1] = True  # ONNX Runtime hides nothing from the last query, more keys or not
+        before = node.const(seen)
         least = node.const(np.finfo(scores.dtype).min, like=scores)
         scores = node.add(Where(), before, scores, least)
     if more is not None:
