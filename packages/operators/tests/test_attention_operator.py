@@ -87,6 +87,17 @@ def test_the_reference_is_what_pytorch_computes(problem: AttentionProblem) -> No
     np.testing.assert_allclose(found, by_torch(problem, inputs), rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.parametrize(("keys", "depth"), [(0, 8), (7, 0)])
+def test_the_reference_of_nothing_is_what_pytorch_computes(keys: int, depth: int) -> None:
+    problem = attention(keys=keys, depth=depth, values=3)
+    inputs = problem.draw(np.random.default_rng(1))
+    assert problem.factor == (1 if not depth else 1 / math.sqrt(depth))
+    wide = {name: one.astype(np.float64) for name, one in inputs.items()}
+    results = problem.reference(wide)
+    np.testing.assert_allclose(results["y"], by_torch(problem, inputs), rtol=1e-12)
+    assert np.isfinite(problem.allowed_error(wide, results)["y"]).all()
+
+
 @pytest.mark.parametrize(
     ("queries", "keys", "depth", "values"),
     [(64, 64, 64, 64), (1, 1, 1, 1), (65, 130, 72, 40), (3, 100, 17, 129), (130, 3, 128, 256)],

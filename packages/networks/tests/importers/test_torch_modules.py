@@ -259,6 +259,8 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], Any]] = {
         ),
         F.scaled_dot_product_attention(x, x[:, :, :7], x[:, :, :7], is_causal=True),
         F.scaled_dot_product_attention(x, x[:, :2], x[:, 3:5], enable_gqa=True),
+        F.scaled_dot_product_attention(x, x[:, :, :0], x[:, :, :0]),
+        F.scaled_dot_product_attention(x[..., :0], x[..., :0], x),
     ),
     "statistics of the batch": lambda x: F.batch_norm(x, None, None, x[0, :, 0, 0], training=True),
     "unequal windows": lambda x: (

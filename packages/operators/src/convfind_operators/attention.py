@@ -71,7 +71,8 @@ class AttentionProblem(Operator):
                 raise ProblemError("mask", self.mask, f"a shape that is repeated to {self.scores}")
         if not (self.mask_dtype.is_float or self.mask_dtype is ElementType.BOOL):
             raise ProblemError("mask_dtype", self.mask_dtype, "bool or floating types")
-        self._set("scale", 1 / math.sqrt(self.depth) if self.scale is None else float(self.scale))
+        usual = 1 / math.sqrt(self.depth or 1)  # products of nothing are 0, whatever the scale
+        self._set("scale", usual if self.scale is None else float(self.scale))
         starts = {name: int(start) for name, start in dict(self.starts).items()}
         self._set("starts", tuple(sorted(one for one in starts.items() if one[1])))
         if not starts.keys() <= {"q", "k", "v"} or min(starts.values(), default=0) < 0:
@@ -169,7 +170,7 @@ class AttentionProblem(Operator):
             scores = np.where(mask, scores, -np.inf) if is_seen else scores + mask
         if self.causal:
             scores = np.where(np.tri(self.queries, self.keys, dtype=np.bool_), scores, -np.inf)
-        most = scores.max(axis=3, keepdims=True)
+        most = scores.max(axis=3, keepdims=True, initial=-np.inf)
         weights = np.exp(scores - most)
         return weights / weights.sum(axis=3, keepdims=True), scores, most == -np.inf
 
@@ -189,7 +190,7 @@ class AttentionProblem(Operator):
         if self.mask is not None and self.mask_dtype.is_float:
             added = np.where(np.isfinite(inputs["mask"]), np.abs(inputs["mask"]), 0)
         exponents = (self.depth + 8) * products + 4 * added
-        exponents = exponents + 3 * (sizes + sizes.max(axis=3, keepdims=True)) + 24
+        exponents = exponents + 3 * (sizes + sizes.max(axis=3, keepdims=True, initial=0)) + 24
         exponents = np.where(weights == 0, 0, exponents)  # what no one sees may be infinite
         shares = weights * np.expm1(unit * exponents)
         sums = weights @ v

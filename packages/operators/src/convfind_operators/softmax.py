@@ -61,7 +61,7 @@ class SoftmaxProblem(Lines):
         return {"y": below - np.log(sums) if self.log else np.exp(below) / sums}
 
     def _terms(self, x: Array) -> tuple[Array, Array]:
-        below = x - x.max(axis=self.axis, keepdims=True)
+        below = x - x.max(axis=self.axis, keepdims=True, initial=-np.inf)
         return below, np.exp(below).sum(axis=self.axis, keepdims=True)
 
     def allowed_error(

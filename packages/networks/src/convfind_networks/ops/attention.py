@@ -78,7 +78,7 @@ class Attention(Op):
             scores = np.where(mask, scores, -np.inf) if is_seen else scores + mask
         if self.causal:
             scores = np.where(np.tri(*scores.shape[2:], dtype=np.bool_), scores, -np.inf)
-        most = scores.max(axis=3, keepdims=True)
+        most = scores.max(axis=3, keepdims=True, initial=-np.inf)
         weights = np.exp(scores - most)
         found = (weights / weights.sum(axis=3, keepdims=True)) @ values
         result = np.empty(self.shape, found.dtype)

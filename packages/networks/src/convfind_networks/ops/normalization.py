@@ -178,6 +178,6 @@ class Softmax(Op):
 
     def evaluate(self, x: Array) -> Array:
         """Compute it relative to the largest element, so that nothing overflows."""
-        below = x - x.max(axis=self.axis, keepdims=True)
+        below = x - x.max(axis=self.axis, keepdims=True, initial=-np.inf)
         sums = np.exp(below).sum(axis=self.axis, keepdims=True)
         return np.asarray(below - np.log(sums) if self.log else np.exp(below) / sums)

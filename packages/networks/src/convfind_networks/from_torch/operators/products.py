@@ -75,7 +75,7 @@ def attention(node: AtenNode) -> Value:
         k, v = (_shared(node, one, q.shape[-3]) for one in (k, v))
     rank = k.type.rank
     turned = node.transpose(k, *range(rank - 2), rank - 1, rank - 2)
-    scale = node.get("scale", 1 / math.sqrt(q.shape[-1]))
+    scale = node.get("scale", 1 / math.sqrt(q.shape[-1] or 1))
     scores = node.times(node.add(MatMul(), q, turned), scale)
     mask = node.optional("attn_mask")
     if node.get("is_causal", False):
