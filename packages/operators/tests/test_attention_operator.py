@@ -265,6 +265,8 @@ def test_work_groups_cover_the_queries_of_all_heads(queries: int, depth: int) ->
         ({"dtype": "int32"}, "dtype"),
         ({"starts": {"y": 8}}, "starts"),
         ({"starts": {"k": -8}}, "starts"),
+        ({"scale": "x"}, "scale: 'x' is not possible; allowed: a number"),
+        ({"q": 3}, "q: 3 is not possible; allowed: whole numbers"),
     ],
 )
 def test_impossible_problems_are_refused(fields: dict[str, Any], named: str) -> None:

@@ -13,7 +13,7 @@ from convfind.cached import cached_property
 from convfind.errors import ProblemError
 from convfind_operators.element_type import ElementType
 from convfind_operators.operand import Array, Operand, Shape
-from convfind_operators.operator import Operator, shape_of, word
+from convfind_operators.operator import Operator, number, shape_of, word
 
 #: Half of the least number of float16, which a rounded weight may be off by.
 _LEAST_WEIGHT = 2.0**-25
@@ -72,7 +72,7 @@ class AttentionProblem(Operator):
         if not (self.mask_dtype.is_float or self.mask_dtype is ElementType.BOOL):
             raise ProblemError("mask_dtype", self.mask_dtype, "bool or floating types")
         usual = 1 / math.sqrt(self.depth or 1)  # products of nothing are 0, whatever the scale
-        self._set("scale", usual if self.scale is None else float(self.scale))
+        self._set("scale", usual if self.scale is None else number("scale", self.scale))
         starts = {name: int(start) for name, start in dict(self.starts).items()}
         self._set("starts", tuple(sorted(one for one in starts.items() if one[1])))
         if not starts.keys() <= {"q", "k", "v"} or min(starts.values(), default=0) < 0:

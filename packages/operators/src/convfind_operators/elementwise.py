@@ -15,7 +15,7 @@ from convfind_operators.element_map import ElementMap, conversion_type
 from convfind_operators.element_type import ElementType
 from convfind_operators.functions import USUAL_NUMBERS, BinaryFunction, UnaryFunction
 from convfind_operators.operand import Array, Shape
-from convfind_operators.operator import Operator, shape_of, word
+from convfind_operators.operator import Operator, number, shape_of, word
 from convfind_operators.walk import View, Walk
 
 #: Roundings that OpenCL allows a function of its library, and some of ours.
@@ -101,7 +101,7 @@ class UnaryProblem(Elementwise):
         self._set("x", shape_of("x", self.x))
         self._set("function", word("function", UnaryFunction, self.function))
         usual = USUAL_NUMBERS.get(self.function, ())
-        given = tuple(float(value) for value in self.numbers) or usual
+        given = tuple(number("numbers", value) for value in self.numbers) or usual
         if len(given) != len(usual):
             raise ProblemError("numbers", given, f"{len(usual)} numbers for {self.function}")
         self._set("numbers", given)

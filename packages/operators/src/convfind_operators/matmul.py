@@ -14,7 +14,7 @@ from convfind.errors import ProblemError
 from convfind_operators.element_type import ElementType
 from convfind_operators.elementwise import broadcast
 from convfind_operators.operand import Array, Operand, Shape
-from convfind_operators.operator import Operator, shape_of
+from convfind_operators.operator import Operator, number, shape_of
 from convfind_operators.walk import View, Walk
 
 
@@ -44,7 +44,7 @@ class MatMulProblem(Operator):
         if not self.a or not self.b or self.a[-1] != self.b[max(len(self.b) - 2, 0)]:
             raise ProblemError("b", self.b, f"a shape with {self.a[-1:]} rows")
         super().__post_init__()
-        self._set("alpha", float(self.alpha))
+        self._set("alpha", number("alpha", self.alpha))
         if self.alpha != 1 and not self.dtype.is_float:
             raise ProblemError("alpha", self.alpha, f"1 for products of {self.dtype}")
 

@@ -31,10 +31,21 @@ def word(field: str, kind: type[Any], value: object) -> Any:
 
 def shape_of(field: str, value: Sequence[int]) -> Shape:
     """Return a shape as plain numbers. Raises `ProblemError`."""
-    shape = tuple(map(int, value))
+    try:
+        shape = tuple(map(int, value))
+    except (TypeError, ValueError):
+        raise ProblemError(field, value, "whole numbers") from None
     if any(size < 0 for size in shape) or math.prod(shape) > LARGEST:
         raise ProblemError(field, shape, f"sizes from 0 on, {LARGEST} elements at most")
     return shape
+
+
+def number(field: str, value: object) -> float:
+    """Return a number. Raises `ProblemError`."""
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise ProblemError(field, value, "a number") from None
 
 
 @dataclass(frozen=True, kw_only=True)

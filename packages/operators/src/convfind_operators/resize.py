@@ -13,7 +13,7 @@ import numpy as np
 from convfind.errors import ProblemError
 from convfind_operators.element_type import ElementType
 from convfind_operators.operand import Array, Shape
-from convfind_operators.operator import Operator, shape_of, word
+from convfind_operators.operator import Operator, number, shape_of, word
 
 
 class Interpolation(StrEnum):
@@ -106,7 +106,7 @@ class ResizeProblem(Operator):
         if self.scales is None:
             scales = (to / size for to, size in zip(self.sizes, self.x, strict=True))
         else:
-            scales = (float(scale) for scale in self.scales)
+            scales = (number("scales", scale) for scale in self.scales)
         self._set("scales", tuple(scales))
         assert self.scales is not None
         if len(self.scales) != len(self.x) or min(self.scales, default=1) <= 0:
