@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from convfind_backend_opencl import cpu_runtime
 from convfind_backend_opencl.cpu_runtime import (
     intel_runtime,
     registered_runtimes,
@@ -116,6 +117,21 @@ def test_a_registered_runtime_is_not_added_again(monkeypatch: pytest.MonkeyPatch
     assert intel in unregistered_runtimes({})
     assert intel not in unregistered_runtimes({"intel.icd": "/opt/intel/libintelocl.so"})
     assert intel in unregistered_runtimes({"emulator.icd": "/opt/intel/libintelocl_emu.so"})
+
+
+def test_a_runtime_that_cannot_be_loaded_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delenv("OCL_ICD_FILENAMES", raising=False)
+    monkeypatch.delenv("OCL_ICD_VENDORS", raising=False)
+    broken = tmp_path / "libintelocl.so"
+    broken.write_text("not a library")
+    monkeypatch.setattr(cpu_runtime, "intel_runtime", lambda: broken)
+    monkeypatch.setattr(cpu_runtime, "registered_runtimes", dict)
+    cpu_runtime.unlisted_platforms(())
+    (told,) = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert str(broken) in told
+    assert "open a device before it is imported" in told
 
 
 def test_registered_runtimes_exist() -> None:

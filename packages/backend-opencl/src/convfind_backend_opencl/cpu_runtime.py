@@ -20,6 +20,10 @@ from convfind.log import logger
 
 _INTEL = "intelocl64.dll" if sys.platform == "win32" else "libintelocl.so"
 _NVIDIA = "libnvidia-opencl.so.1"
+_INTEL_FAILS = (
+    "Intel's OpenCL runtime is installed and cannot be loaded: %s; where another package has"
+    " brought an older libtbb, as openvino does, open a device before it is imported"
+)
 #: Stands in place of the first function of platforms that the loader has to prepare (cl_khr_icd 2).
 _PREPARED_BY_LOADER = 0x4F50454E434C3331
 
@@ -75,7 +79,10 @@ def unlisted_platforms(listed: Collection[int]) -> list[int]:
         try:
             platforms = list(_platforms_of(library))
         except (OSError, AttributeError) as exc:
-            logger.info("%s is no opencl runtime: %s", library, exc)
+            if library == str(intel_runtime()):
+                logger.warning(_INTEL_FAILS, exc)
+            else:
+                logger.info("%s is no opencl runtime: %s", library, exc)
             continue
         found += [one for one in platforms if one not in listed and one not in found]
     return found
