@@ -95,6 +95,6 @@ def assert_right(solver: Solver, place: Device, problem: ConvProblem, seed: int)
     last = problem.tensor_layout(writes).channels_last
     reach = solver.error_reach(problem)
     magnitude = spread_magnitude(numbers.magnitude, reach, channels_last=last)
-    error = measure_error(result, right, magnitude, numbers.right.yardstick)
+    error = measure_error(result, right, magnitude, numbers.right.size)
     bound = bound_of(solver, problem)
     assert check_error(error, bound), f"{what}: {error} exceeds {bound}"
