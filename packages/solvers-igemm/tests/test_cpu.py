@@ -20,6 +20,7 @@ from convfind.solver.applicability import Rejected
 from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.types import Direction, Layout
 from convfind_solvers_igemm.cpu.conv import ChannelsFirst
+from convfind_solvers_igemm.cpu.few import ChannelsLastFewForward
 from convfind_solvers_igemm.cpu.flat import ChannelsLastFlatForward
 from convfind_solvers_igemm.cpu.rows import CpuRows
 from convfind_solvers_igemm.cpu.solver import CpuSolver
@@ -36,7 +37,13 @@ SOLVERS = [
     for solver in solvers()
     if isinstance(solver, CpuSolver)
     and not isinstance(
-        solver, (Strassen, ChannelsLastFlatForward, ChannelsLastPointwiseBackwardWeights)
+        solver,
+        (
+            Strassen,
+            ChannelsLastFewForward,
+            ChannelsLastFlatForward,
+            ChannelsLastPointwiseBackwardWeights,
+        ),
     )
 ]
 each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
