@@ -13,31 +13,25 @@ from convfind_networks.ops import (
     Attention,
     Binary,
     BinaryFunction,
-    Cast,
     Expand,
     MatMul,
     Op,
-    Reduce,
-    ReduceFunction,
     Reshape,
     Slice,
-    Softmax,
     Split,
     StridedView,
     Transpose,
     Where,
 )
 from convfind_networks.passes.arrangement import Arrangement
+from convfind_networks.passes.attention_scores import LEAST, Mask, Scores, scores_before
 from convfind_networks.passes.dead_code import remove_dead_code
 from convfind_networks.tensor_type import Array, TensorType, is_float
 
 #: Whether an operation that reads these types should be there.
 Wanted = Callable[[Attention, tuple[TensorType, ...]], bool]
-#: Scores below it count for nothing, in types of 16 bits and others, beside such as are seen.
-_LEAST = -6e4
 #: Up to so much may be added to scores that count for nothing, and to others.
 _MOST_ADDED = 1e4
-
 #: Operations whose results are parts of their input, or all of it in another order.
 _REARRANGED = (Reshape, Transpose, Split, Slice)
 
@@ -52,155 +46,10 @@ def fuse_attention(graph: Graph, wanted: Wanted) -> Graph:
     edit = GraphEditor(graph)
     for node in edit:
         if isinstance(node.op, MatMul):
-            scores = _Reader(edit).scores(node)
+            scores = scores_before(node, edit)
             if scores is not None:
                 _Fusion(edit, graph.readers, scores).fuse(wanted)
     return remove_dead_code(edit.graph())
-
-
-@dataclass(frozen=True, slots=True)
-class _Mask:
-    """Numbers that are added to scores, or which are seen, while others become ``least``."""
-
-    name: str
-    least: float = -math.inf
-
-
-@dataclass(frozen=True, slots=True)
-class _Scores:
-    """The nodes of an attention from the first product to the second, and what masks its scores."""
-
-    nodes: tuple[Node, ...]
-    masks: tuple[_Mask, ...]
-    zeros: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    """Reads what is between the two products, from the second one back."""
-
-    edit: GraphEditor
-
-    def scores(self, last: Node) -> _Scores | None:
-        """Return what leads to the second product, where that is an attention."""
-        if last.op != MatMul():
-            return None
-        nodes = [last]
-        node = self._before(last.inputs[0], nodes)
-        blind = node if node is not None and isinstance(node.op, Where) else None
-        if blind is not None:
-            node = self._before(self._left_by(blind), nodes)
-        rank = self.edit.value(last.inputs[0]).type.rank
-        if node is None or node.op != Softmax(rank - 1):
-            return None
-        masks: list[_Mask] = []
-        node = self._before(node.inputs[0], nodes)
-        while node is not None and not isinstance(node.op, MatMul):
-            name = self._masked(node, masks)
-            node = None if name is None else self._before(name, nodes)
-        if node is None or (blind is not None and not self._is_of(blind, masks)):
-            return None
-        zeros = blind is not None and not self._is_never(blind)
-        return _Scores(tuple(reversed(nodes)), tuple(masks), zeros)
-
-    def _is_never(self, blind: Node) -> bool:
-        """Return whether zeros are there, but chosen nowhere."""
-        chooses, first, _ = map(self.edit.data, blind.inputs)
-        return first is not None and chooses is not None and not chooses.any()
-
-    def _left_by(self, blind: Node) -> str:
-        """Return the weights that are left where a query sees something: others become 0."""
-        _, first, second = blind.inputs
-        return second if self.edit.data(first) is not None else first
-
-    def _before(self, name: str, nodes: list[Node]) -> Node | None:
-        """Note what computes a value for one reader only, and return it.
-
-        Conversions between floating types are noted, and passed: scores are float32 anyway.
-        """
-        while (node := self.edit.producer(name)) is not None and self.edit.is_read_once(name):
-            nodes.append(node)
-            if not isinstance(node.op, Cast):
-                return node
-            if not all(self.edit.value(one).type.is_float for one in (name, node.inputs[0])):
-                return None
-            name = node.inputs[0]
-        return None
-
-    def _masked(self, node: Node, masks: list[_Mask]) -> str | None:
-        """Note the mask that a node lays on scores, and return these."""
-        shape = self.edit.value(node.output).shape
-        match node.op:
-            case Binary(function=BinaryFunction.ADD, activation=None):
-                for scores, mask in (node.inputs, node.inputs[::-1]):
-                    if self.edit.value(scores).shape == shape and self._is_of_product(scores):
-                        masks.append(_Mask(mask))
-                        return scores
-            case Where():
-                seen, scores, least = node.inputs
-                lowest = self._hidden(seen, least)
-                if self.edit.value(scores).shape == shape and lowest is not None:
-                    masks.append(_Mask(seen, lowest))
-                    return scores
-        return None
-
-    def _is_of_product(self, name: str) -> bool:
-        """Return whether a value is of a product, with masks or without."""
-        node = self.edit.producer(name)
-        while node is not None and isinstance(node.op, (Cast, Where)):
-            node = self.edit.producer(node.inputs[isinstance(node.op, Where)])
-        if node is None:
-            return False
-        is_sum = node.op == Binary(BinaryFunction.ADD)
-        return isinstance(node.op, MatMul) or (
-            is_sum and any(map(self._is_of_product, node.inputs))
-        )
-
-    def _hidden(self, seen: str, least: str) -> float | None:
-        """Return what hidden scores become, if nothing is left of it: minus infinity, or nearly.
-
-        The least finite number would be left where a query sees nothing.
-        """
-        data, shown = self.edit.data(least), self.edit.data(seen)
-        if data is None or data.size != 1:
-            return None
-        lowest = float(data.reshape(()))
-        is_safe = shown is not None and bool(shown.any(axis=-1).all())
-        return lowest if lowest == -math.inf or (lowest < _LEAST and is_safe) else None
-
-    def _is_of(self, blind: Node, masks: list[_Mask]) -> bool:
-        """Return whether weights become 0 where a query sees nothing, or a key is hidden anyway."""
-        chooses, first, second = blind.inputs
-        nothing, node = self.edit.data(first), self.edit.producer(chooses)
-        is_first = nothing is not None
-        nothing = self.edit.data(second) if nothing is None else nothing
-        if nothing is None or nothing.any():
-            return False
-        if self._is_never(blind):
-            return True
-        if len(masks) != 1:
-            return False
-        mask = masks[0].name
-        if chooses == mask:
-            return not is_first
-        match node and node.op:
-            case Binary(function=BinaryFunction.GREATER) if not is_first:
-                assert node is not None
-                return node.inputs[0] == mask and self._is_lowest(node.inputs[1])
-            case Binary(function=BinaryFunction.EQUAL) if is_first:
-                assert node is not None
-                most = self.edit.producer(node.inputs[0])
-                if most is None or most.inputs[0] != mask:
-                    return False
-                last = self.edit.value(mask).type.rank - 1
-                return most.op == Reduce(ReduceFunction.MAX, (last,)) and self._is_lowest(
-                    node.inputs[1]
-                )
-        return False
-
-    def _is_lowest(self, name: str) -> bool:
-        data = self.edit.data(name)
-        return data is not None and bool((data.astype(np.float64) == -np.inf).all())
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +58,7 @@ class _Fusion:
 
     edit: GraphEditor
     readers: Mapping[str, tuple[Node, ...]]
-    scores: _Scores
+    scores: Scores
 
     def fuse(self, wanted: Wanted) -> None:
         """Put it in their place, where it is wanted, and heads are where kernels can read them."""
@@ -337,7 +186,7 @@ class _Fusion:
         for mask in self.scores.masks:
             data, least = self.edit.data(mask.name), mask.least
             if self._is_beside_little(mask):
-                least = max(least, _LEAST)
+                least = max(least, LEAST)
             elif least > -math.inf:
                 return None
             if data is not None and _is_causal(data, scores[2:], least):
@@ -363,7 +212,7 @@ class _Fusion:
         made = self.edit.result(kind.with_shape(wide), like=name)
         return (made,), causal, [Node(Reshape(wide), (name,), (made,), name)]
 
-    def _is_beside_little(self, mask: _Mask) -> bool:
+    def _is_beside_little(self, mask: Mask) -> bool:
         """Return whether others leave it open what a mask leaves: they add small numbers."""
         return all(self._is_little(one.name) for one in self.scores.masks if one is not mask)
 
