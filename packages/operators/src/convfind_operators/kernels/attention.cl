@@ -4,27 +4,13 @@
 // of the results 4 queries, 4 elements out of each 64. Slices of all operands pass through local memory. Where a tile has
 // larger scores than those before, what was summed up is scaled down.
 #include "elements.h"
+#include "attention.h"
 
 #ifndef DTYPE
 #define DTYPE FLOAT32
 #endif
 #ifndef VALUES
 #define VALUES 64  // elements of a result: a multiple of 64, up to 256
-#endif
-#ifndef CAUSAL
-#define CAUSAL 0  // 1: a query sees the keys up to its own place
-#endif
-#ifndef MASK
-#define MASK 0  // 1: bytes that are not 0 where a query sees a key; 2: numbers that are added to scores
-#endif
-#ifndef MASK_DTYPE
-#define MASK_DTYPE FLOAT32
-#endif
-#ifndef MASK_KEY
-#define MASK_KEY mask_key  // elements of the mask from key to key, where the compiler is told
-#endif
-#ifndef ZEROS
-#define ZEROS 0  // 1: the result of a query that sees no key is 0, otherwise NaN
 #endif
 
 #define TILE 64
@@ -33,7 +19,6 @@
 #define LINE (TILE + 4)
 #define VALUE_LINE (VALUES + 4)
 #define VALUE_SLICE (VALUES > 128 ? 8 : 16)
-#define LEAST CF_AS_FLOAT(0xff800000u)
 
 CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void operators_attention(
     CF_GLOBAL const CF_TYPE(DTYPE) *q, CF_GLOBAL const CF_TYPE(DTYPE) *k, CF_GLOBAL const CF_TYPE(DTYPE) *v,

@@ -5,6 +5,7 @@
 // in registers; exponentials are rounded to the type of the values for the second product. Rows of local memory are as
 // convfind_nvidia.h has them, in panels of 64 elements.
 #include "convfind_nvidia.h"
+#include "attention.h"
 
 #ifndef DTYPE
 #define DTYPE FLOAT16
@@ -24,23 +25,8 @@
 #ifndef KEYS
 #define KEYS 64
 #endif
-#ifndef CAUSAL
-#define CAUSAL 0  // 1: a query sees the keys up to its own place
-#endif
-#ifndef MASK
-#define MASK 0  // 1: bytes that are not 0 where a query sees a key; 2: numbers that are added to scores
-#endif
-#ifndef MASK_DTYPE
-#define MASK_DTYPE FLOAT32
-#endif
-#ifndef MASK_KEY
-#define MASK_KEY mask_key  // elements of the mask from key to key, where the compiler is told
-#endif
 #ifndef SCALED
 #define SCALED 0  // 1: scores are multiplied by the factor before their largest is found
-#endif
-#ifndef ZEROS
-#define ZEROS 0  // 1: the result of a query that sees no key is 0, otherwise NaN
 #endif
 // Of elements that are no numbers.
 #define CF_TYPE_BOOL unsigned char
@@ -58,7 +44,6 @@
 #define RESULT_BYTES (ROWS * 128 * PANELS(VALUES))
 
 #define ELEMENT CF_TYPE(DTYPE)
-#define LEAST CF_AS_FLOAT(0xff800000u)
 #define LOG2_E 1.4426950408889634f
 
 // Rows of `width` elements of memory, with zeros up to `padded`, as in rows from `left` on.
