@@ -1,4 +1,4 @@
-"""The packages of solvers share `devices_for_tests` and `drawn_shapes`."""
+"""The packages of solvers share `devices_for_tests`, `drawn_shapes` and their like."""
 
 from __future__ import annotations
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import pytest
 from devices_for_tests import on_cpu
 from drawn_shapes import assert_drawn
 from hypothesis import strategies as st
+from pointwise_problems import pointwise
 
 from convfind.device.target import DeviceKind
 from convfind.problem import ConvProblem
@@ -16,34 +17,14 @@ from convfind.reasons import Reason
 from convfind.runtime.backend import Device
 from convfind.solver.applicability import Rejected
 from convfind.testing import MOCK_TARGET, assert_solver
-from convfind.types import Layout
+from convfind.types import Direction
 from convfind_solvers_igemm.cpu.few import ChannelsLastFewForward
 
 pytest_plugins = ["convfind.testing.fixtures"]
 
 SOLVER = ChannelsLastFewForward()
 TARGET = replace(MOCK_TARGET, identity="", backend="opencl", kind=DeviceKind.CPU)
-
-
-def problem_of(
-    images: int,
-    channels: int,
-    size: tuple[int, ...],
-    filters: int,
-    *,
-    taps: int = 1,
-    groups: int = 1,
-    **options: Any,
-) -> ConvProblem:
-    """Return 1x1 filters, unless options say otherwise."""
-    rank = len(size)
-    return ConvProblem.forward(
-        (images, channels, *size),
-        (filters, channels // groups, *(taps,) * rank),
-        groups=groups,
-        layout=Layout.of(rank, channels_last=True),
-        **options,
-    )
+problem_of = partial(pointwise, Direction.FORWARD)
 
 
 def test_edges_of_vectors(convfind_device: Device) -> None:
