@@ -1,4 +1,4 @@
-"""The pitch of a result: what has one, and how it is told from other gaps."""
+"""The pitch of a tensor, of a result alone: what has one, and how it is told from other gaps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from convfind.kit.pixel_pitch import has_only_pitch, result_pitch, without_gaps
+from convfind.kit.pixel_pitch import has_only_pitch, pixel_pitch, result_pitch, without_gaps
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import Rejected
@@ -37,6 +37,14 @@ def of_pixels(pitch: int) -> tuple[int, ...]:
 def test_the_elements_from_pixel_to_pixel(problem: ConvProblem, pitch: int) -> None:
     assert result_pitch(problem) == pitch
     assert has_only_pitch(problem)
+
+
+def test_what_is_read_has_a_pitch_of_its_own() -> None:
+    steps = of_pixels(9)
+    gapped = problem_of(x_strides=steps, y_strides=of_pixels(10))
+    assert (pixel_pitch(gapped, "x"), pixel_pitch(gapped, "y")) == (9, 10)
+    assert result_pitch(gapped) is None
+    assert pixel_pitch(problem_of(x_strides=(steps[0] + 1, *steps[1:])), "x") is None
 
 
 def test_a_result_of_one_channel_or_of_one_pixel_has_a_pitch_too() -> None:

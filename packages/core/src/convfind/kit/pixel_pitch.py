@@ -1,4 +1,4 @@
-"""`result_pitch`: how far apart the pixels of a result lie whose channels come last."""
+"""`pixel_pitch`, `result_pitch`: how far apart the pixels of a tensor lie, channels last."""
 
 from __future__ import annotations
 
@@ -12,20 +12,17 @@ from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
 _LARGEST = 2**30
 
 
-def result_pitch(problem: ConvProblem) -> int | None:
-    """Return the elements from one pixel of the result to the next, at least its channels.
+def pixel_pitch(problem: ConvProblem, name: str) -> int | None:
+    """Return the elements from one pixel of a tensor to the next, at least its channels.
 
-    That is what a result has which lies among the channels of a larger tensor. None where anything
-    else has gaps, or channels come first.
+    That is what a tensor has which lies among the channels of a larger one. None where it has other
+    gaps, or channels come first.
     """
-    writes = problem.direction.writes
-    if any(name != writes and _has_gaps(problem, name) for name in ("x", "w", "y")):
-        return None
-    if not problem.tensor_layout(writes).channels_last:
+    if not problem.tensor_layout(name).channels_last:
         return None
     (batch, channels, *spatial), (image, channel, *steps) = (
-        problem.shape(writes),
-        problem.strides(writes),
+        problem.shape(name),
+        problem.strides(name),
     )
     pitch, pixels = None, 1
     for size, step in reversed([(batch, image), *zip(spatial, steps, strict=True)]):
@@ -35,6 +32,14 @@ def result_pitch(problem: ConvProblem) -> int | None:
                 return None
         pixels *= size
     return (pitch or channels) if channels == 1 or channel == 1 else None
+
+
+def result_pitch(problem: ConvProblem) -> int | None:
+    """Return the pitch of the result's pixels; None where anything else has gaps, too."""
+    writes = problem.direction.writes
+    if any(name != writes and _has_gaps(problem, name) for name in ("x", "w", "y")):
+        return None
+    return pixel_pitch(problem, writes)
 
 
 def has_only_pitch(problem: ConvProblem) -> Applicability:

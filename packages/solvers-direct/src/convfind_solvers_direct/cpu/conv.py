@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from convfind.device.target import Target
 from convfind.kit.blocks import Epilogue, Grid, cpu_index, even_parts, has_many_registers, round_up
+from convfind.kit.pixel_pitch import pixel_pitch, without_gaps
 from convfind.kit.recipe_solver import Limit
-from convfind.problem import ConvProblem
+from convfind.problem import ConvProblem, Trait
 from convfind.solver import APPLICABLE, Applicability, Reason, Rejected
 from convfind.solver.recipe import Memory, Recipe, i64
 from convfind_solvers_direct.cpu.solver import BALANCE, VECTOR, CpuSolver, items_wanted, program_of
@@ -19,6 +22,12 @@ MOST_TAPS = 81
 #: of 16 floats and of 16 of 8; filters and rows of tiles, best first.
 _MANY_SUMS = 24, ((8, 1), (4, 2), (2, 5), (1, 7))
 _FEW_SUMS = 6, ((4, 1), (2, 2), (1, 4))
+#: Results of a depthwise convolution at a time, half a vector of channels each.
+_RESULTS = 8
+#: Source places that such results take, at most: code is unrolled over them.
+_MOST_PLACES = 256
+#: The kernel counts elements from pixel to pixel in 32 bits.
+_LARGEST_PITCH = 2**20
 #: The share of the time that is not spent on edges.
 _BUSY_SHARE = 0.6
 
@@ -85,11 +94,31 @@ class CpuPlanes(CpuDirect):
 class CpuPixels(CpuDirect):
     """Channels last: vectors along channels."""
 
-    version = 3
+    version = 4
+    domain = replace(CpuDirect.domain, traits=CpuDirect.domain.traits | {Trait.GAPS})
     channels_last = True
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take gaps between pixels, too, where channels are in groups of one."""
+        answer = super().applicability(problem, target)
+        if not answer or problem.is_packed:
+            return answer
+        if problem.w_strides is not None or not (pitches := _pitches(problem)):
+            return Rejected(Reason.NON_PACKED, "gaps between pixels of x and y only")
+        if max(pitches) > _LARGEST_PITCH:
+            return Rejected(Reason.SIZE_LIMIT, f"pixels {max(pitches)} elements apart")
+        if not _is_depthwise(problem, target):
+            return Rejected(Reason.NON_PACKED, "gaps are for one channel a group, forward")
+        return answer
+
+    def wti(self, problem: ConvProblem, target: Target) -> float | None:
+        """The index of packed tensors: gaps are not moved."""
+        return super().wti(without_gaps(problem), target)
 
     def recipe(self, problem: ConvProblem, target: Target, limit: Limit) -> Recipe:
         """One launch that puts the weights in order, and one that computes."""
+        if _is_depthwise(problem, target):
+            return self._depthwise(problem, target)
         shape = window(problem)
         rows, columns = _pixels_tile(shape, many_registers=has_many_registers(target))
         epilogue = Epilogue.of(problem)
@@ -116,6 +145,48 @@ class CpuPixels(CpuDirect):
         )
         packed = 4 * round_up(channels, VECTOR) * shape.channels * shape.taps
         return Recipe(self.solver_id, (compute,), prepare=(pack,), packed=packed)
+
+    def _depthwise(self, problem: ConvProblem, target: Target) -> Recipe:
+        """The same by a kernel for one channel a group, pixels any distance apart."""
+        shape, epilogue, channels = window(problem), Epilogue.of(problem), problem.groups
+        rows, columns = _depthwise_tile(shape)
+        program = program_of("cpu_depthwise", shape, ROWS=rows, COLUMNS=columns, **epilogue.defines)
+        pack = Grid(program, "direct_cpu_pack", -(-channels // VECTOR))(
+            *(Memory.W, Memory.PACKED, channels)
+        )
+        bands = -(-shape.out[0] // rows)
+        runs, strips = even_parts(bands, -(-items_wanted(target) // shape.images))
+        compute = Grid(program, "direct_cpu_depthwise", (shape.images, runs))(
+            *(Memory.X, Memory.PACKED, Memory.Y),
+            *epilogue.arguments,
+            *(channels, *shape.size, *shape.out, *shape.padding),
+            *(strips, *_pitches(problem)),
+        )
+        packed = 4 * round_up(channels, VECTOR) * shape.taps
+        return Recipe(self.solver_id, (compute,), prepare=(pack,), packed=packed)
+
+
+def _is_depthwise(problem: ConvProblem, target: Target) -> bool:
+    """Whether the kernel for one channel a group is the faster one, or the only one."""
+    shape = window(problem)
+    if shape.is_gradient or shape.channels > 1 or shape.filters > 1 or shape.taps > MOST_TAPS:
+        return False
+    rows, columns = _depthwise_tile(shape)
+    if shape.span(rows, 0) * shape.span(columns, 1) > _MOST_PLACES:
+        return False
+    return not problem.is_packed or not has_many_registers(target)
+
+
+def _pitches(problem: ConvProblem) -> tuple[int, ...]:
+    """The elements from pixel to pixel of x and of y; nothing where either has other gaps."""
+    pitches = pixel_pitch(problem, "x"), pixel_pitch(problem, "y")
+    return tuple(pitch for pitch in pitches if pitch is not None) if None not in pitches else ()
+
+
+def _depthwise_tile(shape: Window) -> tuple[int, int]:
+    """Rows and columns of the result at a time."""
+    rows = 1 if shape.window[0] == 1 else 2
+    return rows, _RESULTS // rows
 
 
 def step_rows(shape: Window) -> int:
