@@ -141,6 +141,22 @@ def test_steps_run_in_order_through_offsets(device: OpenCLDevice, runner: Runner
     assert np.array_equal(floats(device, args.y), 2 * (np.arange(64) + 1) - 1)
 
 
+def test_steps_begin_where_the_device_says_they_may(device: OpenCLDevice, runner: Runner) -> None:
+    """On CPUs whose kernels take any pointer that is nearer than a view may begin."""
+    step = device.step_alignment
+    assert step % 4 == 0
+    args = InvokeArgs(x=device.upload(np.arange(64, dtype=np.float32)), y=device.allocate(4096))
+    device.fill(args.y, 0)
+    for times in (1, 3):
+        place = BufferArg(Memory.Y, times * step)
+        runner.run(args, runner.launch("affine", X, place, f32(times), f32(1)))
+        result = np.empty(1024, np.float32)
+        device.read(args.y, result)
+        first = times * step // 4
+        assert np.array_equal(result[first : first + 64], times * np.arange(64) + 1)
+        assert not result[first + 64 :].any()
+
+
 @pytest.mark.parametrize(("offset", "size"), [(0, 4096), (512, 1024), (512, 20), (512, 7), (0, 0)])
 def test_fill_clears_its_region_only(
     device: OpenCLDevice, runner: Runner, offset: int, size: int
@@ -250,7 +266,7 @@ def test_sizes_that_do_not_fit(
         ("spin", (Y, i32(2**31)), "is no int32"),
         ("reverse_groups", (X, Y, LocalArg(0)), "local memory of"),
         ("reverse_groups", (X, Y, LocalArg(1 << 40)), "local memory of"),
-        ("spin", (BufferArg(Memory.Y, 4), i32(1)), "byte 4 of y is no multiple of"),
+        ("spin", (BufferArg(Memory.Y, 2), i32(1)), "byte 2 of y is no multiple of"),
         ("missing", (X,), "has no kernel 'missing'; it has: .*affine"),
     ],
 )

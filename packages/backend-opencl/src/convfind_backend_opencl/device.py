@@ -33,6 +33,7 @@ from convfind_backend_opencl.memory import (
     host_block,
     is_usable_in_place,
     shares_host_memory,
+    step_alignment,
     takes_host_pointers,
 )
 
@@ -60,6 +61,7 @@ class OpenCLDevice(QueueDevice[OpenCLBuffer]):
         self._caller = Caller(target)
         # Intel's and PoCL's: both are LLVM behind one lock.
         self.compiles_in_turn = target.kind is DeviceKind.CPU
+        self.step_alignment = step_alignment(queue.device)
         self._widest_pattern = WIDEST_PATTERN if target.kind is DeviceKind.CPU else PATTERN
 
     @classmethod

@@ -29,7 +29,7 @@ from convfind_backend_opencl.compiler import LoadedProgram
 from convfind_backend_opencl.cpu_threads import Caller
 from convfind_backend_opencl.errors import opencl_errors, translated
 from convfind_backend_opencl.eventless import EventlessLaunch
-from convfind_backend_opencl.memory import HostMemory, OpenCLBuffer, enqueue_fill
+from convfind_backend_opencl.memory import HostMemory, OpenCLBuffer, enqueue_fill, step_alignment
 
 
 class OpenCLInvoker(BoundSteps["_ReadyLaunch | _ReadyFill"]):
@@ -267,7 +267,7 @@ def _limits(kernel: cl.Kernel, device: cl.Device, target: Target) -> LaunchLimit
         group_axes=tuple(device.max_work_item_sizes),
         declared=declared if any(declared) else None,
         local_memory=target.local_memory,
-        alignment=device.mem_base_addr_align // 8,  # is in bits
+        alignment=step_alignment(device),
     )
 
 

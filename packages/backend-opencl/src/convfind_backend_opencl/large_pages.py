@@ -29,7 +29,7 @@ def in_large_pages(context: cl.Context, queue: cl.CommandQueue, size: int) -> cl
         return cl.Buffer(context, cl.mem_flags.READ_WRITE, size)
     whole = whole_pages(size, queue.device.max_mem_alloc_size)
     memory = cl.Buffer(context, cl.mem_flags.READ_WRITE, whole)
-    address = _address(queue, memory)
+    address = address_of(queue, memory)
     # Memory before the buffer in its first large page gets that one, too.
     begin = address // LARGE_PAGE * LARGE_PAGE
     end = (address + size) // LARGE_PAGE * LARGE_PAGE
@@ -47,7 +47,7 @@ def whole_pages(size: int, most: int) -> int:
     return whole if whole <= most else size
 
 
-def _address(queue: cl.CommandQueue, memory: cl.Buffer) -> int:
+def address_of(queue: cl.CommandQueue, memory: cl.Buffer) -> int:
     """Return where a buffer lies; nothing waits for the queue."""
     flags = cl.map_flags.READ
     byte, _ = cl.enqueue_map_buffer(

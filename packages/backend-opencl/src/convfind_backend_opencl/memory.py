@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections import deque
 from typing import Any
@@ -15,7 +16,7 @@ from convfind.backend_kit.pool import BufferPool
 from convfind.errors import DeviceError
 from convfind.solver.recipe import WORKSPACE_ALIGNMENT
 from convfind_backend_opencl.errors import opencl_errors, translated
-from convfind_backend_opencl.large_pages import in_large_pages
+from convfind_backend_opencl.large_pages import address_of, in_large_pages
 from convfind_backend_opencl.target import is_nvidia
 
 #: Host arrays are used in place from this alignment on: kernels may read memory as ``float16``.
@@ -35,7 +36,7 @@ WIDEST_PATTERN = 128
 class Block(kit.Block):
     """A piece of OpenCL memory: all of a buffer from ``origin`` on, and the views kernels use."""
 
-    __slots__ = ("_parent", "_views", "memory", "origin")
+    __slots__ = ("_bytes", "_parent", "_views", "memory", "origin")
 
     def __init__(
         self,
@@ -50,9 +51,10 @@ class Block(kit.Block):
         self.origin = origin
         # OpenCL has no view of a view: where the memory is one, further ones come from its parent.
         self._parent = parent
-        self._views: dict[int, cl.Buffer] = {}
+        self._views: dict[int, Any] = {}
+        self._bytes: np.ndarray[Any, Any] | None = None
 
-    def view(self, offset: int) -> cl.Buffer:
+    def view(self, offset: int) -> Any:
         """Return a kernel argument that starts at an offset. Raises pyopencl's own errors."""
         start = self.origin + offset
         if start == 0:
@@ -61,8 +63,13 @@ class Block(kit.Block):
             self._views[start] = self._new_view(start, self.size - offset)
         return self._views[start]
 
-    def _new_view(self, start: int, size: int) -> cl.Buffer:
-        if is_nvidia(self.memory.context.devices[0]):
+    def _new_view(self, start: int, size: int) -> Any:
+        (device,) = self.memory.context.devices[:1]
+        if start % step_alignment_of_views(device) and not start % step_alignment(device):
+            if self._bytes is None:
+                self._bytes = _host_bytes(self.memory)
+            return cl.SVM(self._bytes[start:])
+        if is_nvidia(device):
             # NVIDIA's driver crashes when views that overlap are released. To kernels a view is a
             # pointer there, without an end, so views as small as their alignment do.
             size = min(size, WORKSPACE_ALIGNMENT)
@@ -268,6 +275,25 @@ def takes_host_pointers(device: cl.Device) -> bool:
     except (cl.Error, AttributeError):  # before OpenCL 2.0
         return False
     return bool(can & cl.device_svm_capabilities.FINE_GRAIN_SYSTEM)
+
+
+def step_alignment(device: cl.Device) -> int:
+    """Return what bytes are multiples of at which kernels may begin in memory."""
+    is_cpu = device.type & cl.device_type.CPU and takes_host_pointers(device)
+    return 4 if is_cpu else step_alignment_of_views(device)
+
+
+def step_alignment_of_views(device: cl.Device) -> int:
+    """Return the same of OpenCL's own views, which it says in bits."""
+    return int(device.mem_base_addr_align) // 8
+
+
+def _host_bytes(memory: cl.Buffer) -> np.ndarray[Any, Any]:
+    """Return a CPU's buffer as what it is: bytes of the host's, without keeping it."""
+    queue = cl.CommandQueue(memory.context)
+    address = address_of(queue, memory)
+    queue.finish()
+    return np.ctypeslib.as_array((ctypes.c_uint8 * memory.size).from_address(address))
 
 
 def shares_host_memory(context: cl.Context, queue: cl.CommandQueue) -> bool:

@@ -122,8 +122,8 @@ def planned_channels_last(graph: Graph) -> MemoryPlan:
 def conv(
     b: GraphBuilder, x: Value, out: int = 16, z: Value | None = None, last: Activation | None = None
 ) -> Value:
-    w = np.random.default_rng(out).standard_normal((out, x.shape[1], 3, 3)) / 10
-    geometry = Geometry((1, 1), (1, 1), (1, 1), (1, 1))
+    w = np.random.default_rng(out).standard_normal((out, x.shape[1], 1, 1)) / 10
+    geometry = Geometry.plain(2)
     op = Convolution(geometry, Epilogue(False, z is not None, last, last is not None))
     return b.add(op, x, b.constant(w, np.float32), *([] if z is None else [z]))
 

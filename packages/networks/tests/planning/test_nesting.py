@@ -18,11 +18,16 @@ X = (2, 32, 5, 7)
 
 
 def nested_of(
-    make: Callable[[Layers, Value], Any], x: tuple[int, ...] = X, *, last: bool = True
+    make: Callable[[Layers, Value], Any],
+    x: tuple[int, ...] = X,
+    *,
+    last: bool = True,
+    alignment: int = 128,
 ) -> LaidOut:
     """Lay out a graph channels last, or first, and nest what can be."""
     graph = graph_of(lambda b, x: make(Layers(b), x), x)
-    return nested(lay_out(graph, channels_last_where_possible(graph, prefer=last)))
+    laid_out = lay_out(graph, channels_last_where_possible(graph, prefer=last))
+    return nested(laid_out, alignment=alignment)
 
 
 def join(make: Layers, *pieces: Value) -> Value:
@@ -60,6 +65,28 @@ def test_a_dense_block_is_one_tensor_from_its_first_concatenation_on() -> None:
     # layers begin at 32, 64, ..; the concatenations before the last begin where it does
     assert places(laid_out) == [32, 0, 64, 0, 96, 0, 128]
     assert len({place.whole for place in laid_out.within.values()}) == 1
+
+
+@pytest.mark.parametrize(("alignment", "expected"), [(128, [0]), (4, [0, 12])])
+def test_a_depthwise_piece_lies_beside_the_one_that_it_reads(
+    alignment: int, expected: list[int]
+) -> None:
+    def make(net: Layers, x: Value) -> Value:
+        one = net.convolution(x, 12, size=1)
+        return net.convolution(join(net, one, net.convolution(one, 12, groups=12)), 8, size=1)
+
+    assert places(nested_of(make, alignment=alignment)) == expected
+
+
+def test_what_a_depthwise_convolution_adds_to_its_result_lies_as_that_does() -> None:
+    def make(net: Layers, x: Value) -> Value:
+        one = net.convolution(x, 12, size=1)
+        geometry = Geometry((1, 1), (1, 1), (1, 1), (1, 1), 12)
+        op = Convolution(geometry, Epilogue(False, residual=True))
+        both = net.builder.add(op, one, net.weights(12, 1, 3, 3), one)
+        return net.relu(join(net, one, net.relu(both), net.convolution(x, 12, size=1)))
+
+    assert places(nested_of(make, alignment=4)) == [24]
 
 
 def test_what_is_joined_within_a_piece_counts_from_the_whole() -> None:
@@ -114,6 +141,8 @@ def test_pieces_between_cache_lines_are_copied() -> None:
         return tuple(net.convolution(x, channels, size=1) for channels in (32, 8, 24, 32))
 
     assert places(of_pieces(pieces)) == [0, 32, 64]
+    narrow = nested_of(lambda net, x: net.relu(join(net, *pieces(net, x))), alignment=4)
+    assert places(narrow) == [0, 32, 40, 64]
 
 
 def test_a_piece_that_a_convolution_reads_too_is_copied() -> None:

@@ -50,6 +50,15 @@ def whole(net: Layers, x: Value) -> Value:
     return net.builder.add(Concat(1), net.convolution(x, 32), net.convolution(x, 64, size=1))
 
 
+def ghost(net: Layers, x: Value) -> Value:
+    """Return modules whose channels are half computed by depthwise convolutions of the others."""
+    for channels in (12, 20):
+        one = net.relu(net.convolution(x, channels, size=1))
+        two = net.relu(net.convolution(one, channels, groups=channels))
+        x = net.builder.add(Concat(1), one, two)
+    return net.convolution(x, 24, size=1)
+
+
 def graph_for(make: Callable[[Layers, Value], Value]) -> Graph:
     def tensors(builder: GraphBuilder, x: Value) -> Value:
         return make(Layers(builder), x)
@@ -84,6 +93,24 @@ def test_pieces_are_computed_where_they_belong(
         assert copied_pieces(plan) == (copies if is_cpu else all_copies)
     elif not last:
         assert copied_pieces(plan) == all_copies
+    inputs = inputs_of(graph)
+    (expected,) = evaluate(graph, inputs).values()
+    plan.save(tmp_path / "plan")
+    for one in (plan, Plan.load(tmp_path / "plan", handle)):
+        for _ in range(2):
+            (got,) = one.run(inputs).values()
+            np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_pieces_of_any_channels_where_steps_may_begin_anywhere(
+    handle: Handle, last: bool, tmp_path: Path
+) -> None:
+    graph = graph_for(ghost)
+    plan = compiled(handle, graph, channels_last=last)
+    device = handle.session.device
+    is_anywhere = device.target.kind is DeviceKind.CPU and device.step_alignment == 4
+    assert (copied_pieces(plan) == []) is (last and is_anywhere)
     inputs = inputs_of(graph)
     (expected,) = evaluate(graph, inputs).values()
     plan.save(tmp_path / "plan")

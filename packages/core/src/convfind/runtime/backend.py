@@ -109,6 +109,8 @@ class Device(ABC):
     target: Target
     #: Whether its compiler takes one program after the other in a process, whoever asks for them.
     compiles_in_turn: bool = False
+    #: Steps may use memory from multiples of so many bytes on: OpenCL's views are no nearer.
+    step_alignment: int = 128
     #: Held by whoever prepares memory, enqueues and waits, so that threads take turns.
     lock: RLock
 

@@ -10,11 +10,10 @@ from convfind_networks.layouts.assignment import (
     packed_strides,
 )
 from convfind_networks.layouts.laid_out import LaidOut, lay_out
-from convfind_networks.layouts.nesting import PIECE_ALIGNMENT, nested
+from convfind_networks.layouts.nesting import nested
 from convfind_networks.layouts.rule import channels_last_where_possible
 
 __all__ = [
-    "PIECE_ALIGNMENT",
     "Copy",
     "LaidOut",
     "LayoutPlan",

@@ -17,16 +17,20 @@ from convfind_networks.ops import Activate, BatchNorm, Binary, Concat, Convoluti
 
 #: Operations whose kernels read pixels that lie apart as quickly as packed ones.
 _READERS = (Activate, BatchNorm, Binary, Concat, Unary)
-#: Where a piece begins in a pixel is a multiple of so many bytes: devices have no nearer views.
-PIECE_ALIGNMENT = 128
+#: Where a piece of a 3x3 convolution begins in a pixel is a multiple of so many bytes: others
+#: have filters for which the quickest kernels store packed pixels only.
+_WHOLE_VECTORS = 128
+#: Taps along an axis of depthwise convolutions that read and write pixels apart.
+_MOST_TAPS = 7
 
 
-def nested(laid_out: LaidOut, *, alignment: int = PIECE_ALIGNMENT) -> LaidOut:
+def nested(laid_out: LaidOut, *, alignment: int = 128) -> LaidOut:
     """Return the graph with all pieces where they belong that may be computed there.
 
     Args:
         laid_out: the graph.
-        alignment: what the bytes in front of a piece in a pixel must be a multiple of.
+        alignment: what the bytes in front of a piece in a pixel must be a multiple of: where
+            steps of the device may begin in memory.
     """
     return replace(laid_out, within=_Nesting(laid_out, alignment).result())
 
@@ -55,7 +59,7 @@ class _Nesting:
                     name not in found
                     and name not in outputs
                     and node.inputs.count(name) == 1
-                    and all(isinstance(one.op, _READERS) for one in readers[name])
+                    and all(_reads_apart(self.graph, one, name) for one in readers[name])
                     and self._can_be_written(name, place)
                 ):
                     found[name] = place
@@ -87,19 +91,41 @@ class _Nesting:
             return False
         if isinstance(node.op, Concat):
             return self._joins_channels(node)
-        return isinstance(node.op, Convolution) and self._stores_apart(node, node.op)
+        if not isinstance(node.op, Convolution) or node.op.epilogue.residual:
+            return False  # what is added to a result lies as the result does
+        return _is_depthwise(self.graph, node) or self._stores_apart(node, node.op, before)
 
-    def _stores_apart(self, node: Node, op: Convolution) -> bool:
-        """Tell whether the kernels that are quickest for a convolution may store pixels apart.
-
-        What is added to a result lies as the result does.
-        """
+    def _stores_apart(self, node: Node, op: Convolution, before: int) -> bool:
+        """Tell whether the kernels that are quickest for a convolution may store pixels apart."""
         window = self.graph.values[node.inputs[1]].shape[2:]
         step = op.geometry
         return (
-            (set(window) == {1} or window == (3, 3))
+            (set(window) == {1} or (window == (3, 3) and before % _WHOLE_VECTORS == 0))
             and set((*step.stride, *step.dilation)) == {1}
             and step.groups == 1
             and not step.transposed
-            and not op.epilogue.residual
         )
+
+
+def _reads_apart(graph: Graph, node: Node, name: str) -> bool:
+    """Tell whether a node's kernels read a value as quickly where its pixels lie apart."""
+    if isinstance(node.op, Convolution):
+        is_data = node.inputs[0] == name and node.inputs.count(name) == 1
+        return is_data and _is_depthwise(graph, node)
+    return isinstance(node.op, _READERS)
+
+
+def _is_depthwise(graph: Graph, node: Node) -> bool:
+    """Tell whether a node is a small depthwise convolution of images."""
+    op = node.op
+    assert isinstance(op, Convolution)
+    filters, channels, *window = graph.values[node.inputs[1]].shape
+    step = op.geometry
+    return (
+        len(window) == 2
+        and max(window) <= _MOST_TAPS
+        and channels == 1
+        and filters == step.groups > 1
+        and set(step.dilation) == {1}
+        and not step.transposed
+    )

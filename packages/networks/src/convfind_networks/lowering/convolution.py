@@ -23,6 +23,7 @@ def convolution(around: Surroundings, node: Node) -> Call:
         around.type(w).shape,
         dtype=around.dtype(x),
         channels_last=around.is_last(node.output),
+        x_strides=around.laid_out.own_strides(x),
         y_strides=around.laid_out.own_strides(node.output),
         **_options(op.epilogue),
     )

@@ -38,7 +38,9 @@ class Posing:
         Only kernels for CPUs store pixels apart.
         """
         packed = lay_out(graph, layouts)
-        return nested(packed) if self.handle.target.kind is DeviceKind.CPU else packed
+        if self.handle.target.kind is not DeviceKind.CPU:
+            return packed
+        return nested(packed, alignment=self.handle.session.device.step_alignment)
 
     def calls(self, laid_out: LaidOut) -> tuple[Call, ...]:
         """Return the calls that compute a graph, in order. Raises `UnsupportedError`."""

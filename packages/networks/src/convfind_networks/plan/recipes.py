@@ -17,7 +17,6 @@ from convfind.solver.recipe import (
     relocated,
 )
 from convfind_networks.errors import PlanError
-from convfind_networks.layouts import PIECE_ALIGNMENT
 from convfind_networks.plan.schedule import CONSTANTS, Place, Task
 
 
@@ -68,7 +67,8 @@ def _alignment(task: Task, name: str) -> int:
     if name in ("workspace", "packed"):
         return WORKSPACE_ALIGNMENT
     operand = task.problem.operand(name)
-    return WORKSPACE_ALIGNMENT if operand.span == operand.elements else PIECE_ALIGNMENT
+    is_packed = operand.span == operand.elements
+    return WORKSPACE_ALIGNMENT if is_packed else int(operand.dtype.size)
 
 
 def _is_empty(step: Step) -> bool:
