@@ -79,7 +79,9 @@ class Transposition:
         }
         strips = -(-self.rows.length // tile)
         every = self.rows.rows * strips
-        division = Division.of(every, 1, target, self.neighbours * min(tile, self.rows.length))
+        cost = min(tile, self.rows.length)
+        division = Division.of(every, self.neighbours, target, cost)
+        columns = -(-division.columns // _SIDE) * _SIDE
         tiles = every * -(-self.neighbours // along)
         macros["INDEX"] = index_type(tiles)
         if vectors:
@@ -87,7 +89,8 @@ class Transposition:
             elements = self.rows.elements * self.neighbours
             if x.dtype.size == ElementType.FLOAT32.size:
                 macros |= streamed(ElementType.FLOAT32, elements, target)
-            sizes: tuple[tuple[int, ...], tuple[int, ...]] = (division.global_size, (1, 1))
+            items = division.global_size[0], -(-self.neighbours // columns)
+            sizes: tuple[tuple[int, ...], tuple[int, ...]] = (items, (1, 1))
         else:
             macros |= {"GROUP": group, "TILE_A": along, "TILE_B": tile, "PAIR": pair}
             sizes = (min(tiles, _MOST_GROUPS) * group,), (group,)
@@ -101,6 +104,7 @@ class Transposition:
             i32(strips),
             i64(every),
             i64(division.rows),
+            i32(columns),
         )
         return Launch(kernel("transpose", "operators_transpose", target, macros), arguments, *sizes)
 

@@ -141,6 +141,17 @@ CF_INLINE void transpose_rest(CF_GLOBAL const ELEMENT *from, const CF_LONG x_ste
 #pragma unroll
       for (int i = 0; i < WIDTH; ++i) vstore16(rows[i], 0, to + (a + i) * y_step);
     }
+  if (count_b == 3 && y_step == 3)  // an image's colours
+    for (; a + WIDTH <= count_a; a += WIDTH) {
+      const VECTOR one = vload16(0, from + a), two = vload16(0, from + x_step + a), three = vload16(0, from + 2 * x_step + a);
+      CF_GLOBAL ELEMENT *const place = to + a * 3;
+      vstore16((VECTOR)(one.s0, two.s0, three.s0, one.s1, two.s1, three.s1, one.s2, two.s2, three.s2, one.s3, two.s3,
+                        three.s3, one.s4, two.s4, three.s4, one.s5), 0, place);
+      vstore16((VECTOR)(two.s5, three.s5, one.s6, two.s6, three.s6, one.s7, two.s7, three.s7, one.s8, two.s8, three.s8,
+                        one.s9, two.s9, three.s9, one.sa, two.sa), 1, place);
+      vstore16((VECTOR)(three.sa, one.sb, two.sb, three.sb, one.sc, two.sc, three.sc, one.sd, two.sd, three.sd, one.se,
+                        two.se, three.se, one.sf, two.sf, three.sf), 2, place);
+    }
   if (count_b == 3)
     for (; a < count_a; ++a) {
       const ELEMENT one = from[a], two = from[a + x_step], three = from[a + 2 * x_step];
@@ -153,20 +164,22 @@ CF_INLINE void transpose_rest(CF_GLOBAL const ELEMENT *from, const CF_LONG x_ste
 }
 #endif
 
-// x_step: of b; y_step: of a. `strips`: parts of b of a tile's size; an item of a CPU has `per_item` strips of rows.
+// x_step: of b; y_step: of a. `strips`: parts of b of a tile's size; an item of a CPU has `per_item` strips of rows, and of
+// these `columns` neighbours in x, a multiple of SIDE.
 CF_KERNEL ONE_ITEM void operators_transpose(CF_GLOBAL const ELEMENT *x, STEPS(x), CF_GLOBAL ELEMENT *y, STEPS(y), ROW_SIZES,
                                    const int size_a, const int size_b, const int strips, const CF_LONG all,
-                                   const CF_LONG per_item) {
+                                   const CF_LONG per_item, const int columns) {
 #if WIDTH == 16
   ELEMENT tile[SIDE * SIDE];
   const CF_LONG first = CF_GLOBAL_ID(0) * per_item;
   for (CF_LONG index = first; index < min(first + per_item, all); ++index) {
     const Row row = ROW_OF(index / strips);
     const int begin = index % strips * SIDE, count_b = min(size_b - begin, SIDE);
-    for (int a = 0; a < size_a; a += SIDE) {
+    const int start = (int)CF_GLOBAL_ID(1) * columns, end = start + min(columns, size_a - start);
+    for (int a = start; a < end; a += SIDE) {
       CF_GLOBAL const ELEMENT *const from = x + ROW_START(x, row) + begin * x_step + a;
       CF_GLOBAL ELEMENT *const to = y + ROW_START(y, row) + a * y_step + begin;
-      const int count_a = min(size_a - a, SIDE);
+      const int count_a = min(end - a, SIDE);
       if (count_a == SIDE && count_b == SIDE) {
         for (int b = 0; b < SIDE; b += BLOCK)
           for (int i = 0; i < SIDE; i += BLOCK) transpose_block(from + b * x_step + i, x_step, tile + i * SIDE + b);
