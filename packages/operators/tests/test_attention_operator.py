@@ -12,9 +12,15 @@ import pytest
 
 from convfind.device.target import DeviceKind, Target
 from convfind.errors import NoSolverError, ProblemError
+from convfind.kit.register_limit import OPTION
 from convfind.solver.recipe import Launch
 from convfind_operators import AttentionProblem, ElementType
-from convfind_operators.attention_solver import AttentionSolver, NvidiaAttentionSolver
+from convfind_operators.attention_solver import (
+    AttentionSolver,
+    Blocks,
+    NvidiaAttentionSolver,
+    WgmmaAttentionSolver,
+)
 from convfind_operators.solver_list import solver_of
 
 torch = pytest.importorskip("torch")
@@ -22,6 +28,7 @@ torch = pytest.importorskip("torch")
 Check = Callable[..., None]
 
 PLAIN, MATRIX = AttentionSolver(AttentionProblem), NvidiaAttentionSolver(AttentionProblem)
+WGMMA = WgmmaAttentionSolver(AttentionProblem)
 CUDA = Target(
     *("cuda", "a gpu", DeviceKind.GPU, "NVIDIA", "CUDA", "sm_90", 132, "1"),
     features=frozenset({"cublas", "nv-ptx", "fp64"}),
@@ -32,12 +39,13 @@ CUDA = Target(
 def attention(
     *, heads: int = 2, queries: int = 5, keys: int = 7, depth: int = 8, **how: Any
 ) -> AttentionProblem:
-    """Return a problem of two sequences."""
+    """Return a problem of two sequences, if not of more."""
     shared, values = how.pop("shared", 1), how.pop("values", depth)
+    batch = how.pop("batch", 2)
     return AttentionProblem(
-        q=(2, heads, queries, depth),
-        k=(2, heads // shared, keys, depth),
-        v=(2, heads // shared, keys, values),
+        q=(batch, heads, queries, depth),
+        k=(batch, heads // shared, keys, depth),
+        v=(batch, heads // shared, keys, values),
         **how,
     )
 
@@ -54,6 +62,7 @@ def by_torch(problem: AttentionProblem, inputs: dict[str, Any]) -> Any:
     mask = inputs.get("mask")
     if mask is not None:
         mask = torch.from_numpy(mask if mask.dtype == np.bool_ else mask.astype(np.float64))
+        mask = mask.tile(problem.batch // len(mask), 1, 1, 1)
     return torch.nn.functional.scaled_dot_product_attention(
         *(q, k, v, mask),
         is_causal=problem.causal,
@@ -69,6 +78,7 @@ CASES = {
     "shared": attention(heads=6, shared=3),
     "shown": attention(mask=(2, 1, 5, 7), mask_dtype="bool", zeros=True),
     "biased": attention(mask=(1, 2, 5, 7)),
+    "windows": attention(batch=6, mask=(3, 2, 5, 7)),
 }
 
 
@@ -108,6 +118,27 @@ def test_any_lengths_are_right(
     check(attention(queries=queries, keys=keys, depth=depth, values=values))
 
 
+@pytest.mark.parametrize(
+    ("queries", "keys", "depth", "values", "causal"),
+    [(515, 530, 64, 64, False), (1030, 700, 64, 56, True), (600, 1100, 80, 128, True)],
+)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_long_sequences_are_right(
+    check: Check, queries: int, keys: int, depth: int, values: int, causal: bool, dtype: str
+) -> None:
+    how: dict[str, Any] = {"batch": 1, "values": values, "causal": causal, "dtype": dtype}
+    check(attention(queries=queries, keys=keys, depth=depth, **how), not_finite=not causal)
+
+
+@pytest.mark.parametrize("allow_tf32", [False, True])
+@pytest.mark.parametrize(("batch", "length", "depth"), [(40, 150, 64), (3, 90, 128), (3, 70, 24)])
+def test_floats_are_right(
+    check: Check, batch: int, length: int, depth: int, allow_tf32: bool
+) -> None:
+    how: dict[str, Any] = {"batch": batch, "values": 36, "allow_tf32": allow_tf32}
+    check(attention(queries=length, keys=length, depth=depth, **how))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_types_and_heads_that_share_keys_are_right(check: Check, dtype: str) -> None:
     check(attention(heads=6, queries=9, keys=70, shared=3, dtype=dtype, scale=-0.3))
@@ -132,6 +163,10 @@ def test_queries_that_see_what_is_before_them_are_right(check: Check, queries: i
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_masks_are_right(check: Check, mask: Any, mask_dtype: str, dtype: str) -> None:
     check(attention(queries=20, keys=70, dtype=dtype, mask=mask, mask_dtype=mask_dtype, zeros=True))
+
+
+def test_masks_of_some_sequences_are_those_of_the_next_ones_too(check: Check) -> None:
+    check(attention(batch=6, queries=9, keys=20, mask=(3, 2, 9, 20)))
 
 
 @pytest.mark.parametrize("zeros", [False, True])
@@ -203,7 +238,7 @@ def test_drawn_problems_are_right(check: Check, seed: int) -> None:
 # -- which kernel -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 def test_matrix_units_take_whole_pieces(dtype: str) -> None:
     def taken(**how: Any) -> bool:
         return solver_of(attention(dtype=dtype, **how), CUDA).solver_id == MATRIX.solver_id
@@ -211,18 +246,19 @@ def test_matrix_units_take_whole_pieces(dtype: str) -> None:
     assert taken()
     assert taken(depth=128, values=40, strides={"q": (5 * 768, 128, 768, 1)})
     assert taken(starts={"k": 24})
-    assert not taken(starts={"k": 4})
-    assert not taken(depth=20)
+    assert not taken(starts={"k": 2})
+    assert taken(starts={"k": 4}) is taken(depth=20) is (dtype == "float32")
+    assert not taken(depth=18)
     assert not taken(depth=136)
-    assert not taken(values=4)
+    assert not taken(values=2)
     assert not taken(strides={"k": (112, 56, 1, 7)})
-    assert not taken(strides={"y": (84, 40, 8, 1)})
+    assert not taken(strides={"y": (82, 40, 8, 1)})
 
 
 def test_other_devices_and_types_have_the_plain_kernel() -> None:
     older = replace(CUDA, arch="sm_75", identity="")
     other = replace(CUDA, backend="hip", arch="gfx90a", features=frozenset(), identity="")
-    assert solver_of(attention(), CUDA).solver_id == PLAIN.solver_id
+    assert solver_of(attention(depth=7), CUDA).solver_id == PLAIN.solver_id
     for target in (older, other):
         assert solver_of(attention(dtype="float16"), target).solver_id == PLAIN.solver_id
     with pytest.raises(NoSolverError, match="float32"):
@@ -241,15 +277,65 @@ def test_a_solver_says_how_fast_it_is_where_steps_were_slower() -> None:
     assert PLAIN.wti(wide, replace(CUDA, kind=DeviceKind.CPU, identity="")) is None
 
 
-@pytest.mark.parametrize(("queries", "depth"), [(197, 64), (2048, 64), (197, 128), (2048, 128)])
-def test_work_groups_cover_the_queries_of_all_heads(queries: int, depth: int) -> None:
-    problem = attention(heads=3, queries=queries, keys=queries, depth=depth, dtype="float16")
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize(
+    ("queries", "depth"), [(49, 32), (197, 64), (2048, 64), (197, 128), (2048, 128)]
+)
+def test_work_groups_cover_the_queries_of_all_heads(queries: int, depth: int, dtype: str) -> None:
+    problem = attention(heads=3, queries=queries, keys=queries, depth=depth, dtype=dtype)
     (launch,) = MATRIX.solution(problem, CUDA).steps
     assert isinstance(launch, Launch)
     macros = dict(launch.kernel.program.defines)
     rows = 16 * int(macros["WAVES"]) * int(macros["FRAGMENTS"])
     assert launch.local_size == (32 * int(macros["WAVES"]),)
     assert launch.global_size[0] // launch.local_size[0] == 2 * 3 * math.ceil(queries / rows)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("depth", [32, 64, 128])
+def test_local_memory_is_what_compilers_grant(dtype: str, depth: int) -> None:
+    problem = attention(batch=60, queries=600, depth=depth, dtype=dtype)
+    opencl = replace(CUDA, backend="opencl", identity="")
+    for target in (CUDA, opencl, replace(CUDA, arch="sm_80", identity="")):
+        blocks = Blocks.of(problem, target)
+        row = problem.dtype.size * depth
+        tile = 2 * blocks.keys * row
+        size = tile + max(tile, blocks.rows * row)
+        assert size <= 48 << 10 or (target is CUDA and size <= 96 << 10)
+
+
+def test_long_sequences_have_the_kernel_of_hopper() -> None:
+    def taken(target: Target = CUDA, **how: Any) -> bool:
+        sizes = {"queries": 600, "keys": 700, "depth": 64, "dtype": "float16", **how}
+        return solver_of(attention(**sizes), target).solver_id == WGMMA.solver_id
+
+    assert taken()
+    assert taken(dtype="bfloat16", depth=128, values=40, causal=True)
+    assert not taken(dtype="float32")
+    assert not taken(queries=511)
+    assert not taken(keys=511)
+    assert not taken(depth=32)
+    assert not taken(scale=-1.0)
+    assert not taken(mask=(1, 1, 1, 700))
+    assert not taken(starts={"k": 4})
+    assert not taken(replace(CUDA, arch="sm_100", identity=""))
+
+
+@pytest.mark.parametrize(
+    ("queries", "depth", "rows"), [(600, 64, 128), (2048, 64, 192), (2048, 96, 128)]
+)
+def test_groups_of_waves_cover_the_queries_of_all_heads(
+    queries: int, depth: int, rows: int
+) -> None:
+    problem = attention(heads=3, queries=queries, keys=queries, depth=depth, dtype="float16")
+    (launch,) = WGMMA.solution(problem, CUDA).steps
+    assert isinstance(launch, Launch)
+    assert launch.local_size == (2 * rows + 128,)
+    assert launch.global_size[0] // launch.local_size[0] == 2 * 3 * math.ceil(queries / rows)
+    # Registers of a unit, of which those that only copy give some to the others.
+    (most,) = (one for one in launch.kernel.program.options if one.startswith(OPTION))
+    given = 40 + 2 * 232 if rows == 128 else 32 + 3 * 160
+    assert given <= (rows // 64 + 1) * int(most.removeprefix(OPTION)) <= 512
 
 
 @pytest.mark.parametrize(
@@ -261,6 +347,8 @@ def test_work_groups_cover_the_queries_of_all_heads(queries: int, depth: int) ->
         ({"v": (2, 2, 6, 8)}, "v"),
         ({"mask": (5, 7)}, "mask"),
         ({"mask": (2, 2, 5, 6)}, "mask"),
+        ({"mask": (3, 2, 5, 7)}, "mask"),
+        ({"mask": (0, 2, 5, 7)}, "mask"),
         ({"mask": (1, 1, 5, 7), "mask_dtype": "int32"}, "mask_dtype"),
         ({"dtype": "int32"}, "dtype"),
         ({"starts": {"y": 8}}, "starts"),

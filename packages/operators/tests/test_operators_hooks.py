@@ -23,8 +23,8 @@ def test_every_kind_is_found_by_its_word_and_has_a_solver(problem: type) -> None
 def test_every_solver_is_of_one_kind() -> None:
     kinds = {solver.solver_id: solver.domain.problem for solver in solvers()}
     expected = {f"operators-{problem.kind}": problem.kind for problem in problem_types()}
-    more = {"operators-matmul-library": "matmul", "operators-attention-nvidia": "attention"}
-    assert kinds == {**expected, **more}
+    more = dict.fromkeys(("operators-attention-nvidia", "operators-attention-wgmma"), "attention")
+    assert kinds == {**expected, **more, "operators-matmul-library": "matmul"}
     assert len(kinds) == len(solvers())
 
 

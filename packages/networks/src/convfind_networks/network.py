@@ -124,7 +124,7 @@ class Network:
                 ``HYBRID`` on GPUs: a plan's sizes do not change.
             channels_last: whether values lie so where they can; None: as the device wants it.
             allow_tf32: kinds of operations, of ``("Convolution", "Linear", "MatMul")``, whose
-                float32 factors may be rounded to TF32.
+                float32 factors may be rounded to TF32; products of attention are ``MatMul``.
             autocast: ``float16`` or ``bfloat16``: the products of a float32 network are computed in
                 this type, as PyTorch's autocast has it, once norms are folded into them.
             deterministic: only solvers that promise the same bits in every run.

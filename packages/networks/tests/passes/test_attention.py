@@ -208,6 +208,61 @@ def test_a_small_bias_beside_a_mask_leaves_it_one_operation() -> None:
     assert kinds(check(Layer(with_bias), torch.randn(3, LENGTH, WIDTH)))["Attention"] == 1
 
 
+IMAGES, WINDOWS = 2, 3
+NEAR = torch.rand(WINDOWS, LENGTH, LENGTH, generator=torch.Generator().manual_seed(3)) > 0.3
+NEAR |= torch.eye(LENGTH, dtype=torch.bool)
+FAR = torch.where(NEAR, 0.0, -100.0)
+
+
+def windows(layer: Layer, q: Tensor, k: Tensor, v: Tensor, mask: Tensor = FAR) -> Tensor:
+    return in_windows(q @ k.transpose(2, 3), lambda x: x + mask[None, :, None]) @ v
+
+
+def biased_windows(layer: Layer, q: Tensor, k: Tensor, v: Tensor, mask: Tensor = FAR) -> Tensor:
+    scores = q @ k.transpose(2, 3) / 2 + layer.bias
+    return in_windows(scores, lambda x: x + mask[None, :, None]) @ v
+
+
+def shown_windows(layer: Layer, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    scores = q @ k.transpose(2, 3) + layer.bias
+    return in_windows(scores, lambda x: torch.where(NEAR[:, None], x, -math.inf)) @ v
+
+
+def images(layer: Layer, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return in_windows(q @ k.transpose(2, 3), lambda x: x + FAR[:IMAGES, None, None]) @ v
+
+
+def in_windows(scores: Tensor, mask: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return weights of scores that are masked window by window, of some images."""
+    return mask(scores.view(IMAGES, WINDOWS, *scores.shape[1:])).view(scores.shape).softmax(3)
+
+
+@pytest.mark.parametrize(
+    ("attend", "masks", "shape"),
+    [
+        (windows, (), (WINDOWS, 1, LENGTH, LENGTH)),
+        (windows, (FAR,), (WINDOWS, 1, LENGTH, LENGTH)),
+        (biased_windows, (), (WINDOWS, HEADS, LENGTH, LENGTH)),
+        (shown_windows, (), (WINDOWS, HEADS, LENGTH, LENGTH)),
+    ],
+)
+def test_masks_of_windows_are_repeated_for_all_images(
+    attend: Attending, masks: tuple[Tensor, ...], shape: tuple[int, ...]
+) -> None:
+    graph = check(Layer(attend), torch.randn(IMAGES * WINDOWS, LENGTH, WIDTH), *masks)
+    (one,) = (node for node in graph.nodes if isinstance(node.op, Attention))
+    assert graph.values[one.inputs[3]].shape == shape
+    assert "MatMul" not in kinds(graph)
+
+
+@pytest.mark.parametrize(("attend", "masks"), [(images, ()), (biased_windows, (FAR,))])
+def test_masks_that_are_not_repeated_so_keep_the_products(
+    attend: Attending, masks: tuple[Tensor, ...]
+) -> None:
+    graph = check(Layer(attend), torch.randn(IMAGES * WINDOWS, LENGTH, WIDTH), *masks)
+    assert kinds(graph)["MatMul"] == 2
+
+
 @pytest.mark.parametrize("sees", [True, False])
 def test_weights_that_a_known_mask_takes_are_zeros(sees: bool) -> None:
     builder = GraphBuilder()

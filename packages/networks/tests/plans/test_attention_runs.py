@@ -69,6 +69,15 @@ def test_a_block_is_as_pytorch_computes_it(
         np.testing.assert_allclose(y, right, atol=1e-5)
 
 
+@pytest.mark.parametrize(("permitted", "allows"), [("Linear", False), ("MatMul", True)])
+def test_products_of_attention_may_be_rounded_as_others_may(
+    handle: Handle, graph: Graph, permitted: str, allows: bool
+) -> None:
+    plan = compiled(handle, fuse_attention(graph, lambda op, types: True), allow_tf32=[permitted])
+    (task,) = (one for one in plan.schedule.tasks if one.problem.kind == "attention")
+    assert task.problem.allow_tf32 is allows
+
+
 def test_plans_for_cpus_keep_the_steps(handle: Handle, graph: Graph) -> None:
     plan = compiled(handle, graph)
     assert kinds(plan).count("matmul") == 2
@@ -80,10 +89,11 @@ def test_plans_for_cpus_keep_the_steps(handle: Handle, graph: Graph) -> None:
     [
         (CUDA, np.float16, 64, True),
         (CUDA, np.float16, 20, False),  # no pieces of 16 bytes: products by cuBLAS are faster
-        (CUDA, np.float32, 64, False),
+        (CUDA, np.float32, 20, True),
+        (CUDA, np.float32, 18, False),
         (replace(CUDA, features=frozenset(), identity=""), np.float32, 64, True),
         (replace(CUDA, features=frozenset(), identity=""), np.float64, 64, False),
-        (replace(CUDA, kind=DeviceKind.CPU, identity=""), np.float32, 64, False),
+        (replace(CUDA, kind=DeviceKind.CPU, arch="znver4", identity=""), np.float32, 64, False),
     ],
 )
 def test_one_task_is_wanted_where_it_was_measured_to_be_faster(

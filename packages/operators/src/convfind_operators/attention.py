@@ -15,6 +15,8 @@ from convfind_operators.element_type import ElementType
 from convfind_operators.operand import Array, Operand, Shape
 from convfind_operators.operator import Operator, number, shape_of, word
 
+#: The largest error of a product of floats near which TF32 numbers are, and of such in two parts.
+_TF32, _PARTS = 2 * 2.0**-10.6, 2.0**-20
 #: Half of the least number of float16, which a rounded weight may be off by.
 _LEAST_WEIGHT = 2.0**-25
 
@@ -30,12 +32,14 @@ class AttentionProblem(Operator):
         q: batch, heads, queries, depth.
         k: batch, heads or a divisor of them, keys, depth: neighbouring heads share keys.
         v: as k, with a depth of its own.
-        mask: a shape that is repeated to batch, heads, queries, keys; None: there is none.
+        mask: a shape that is repeated to batch, heads, queries, keys, for some sequences, by whose
+            number the batch can be divided, one time after the other; None: there is none.
         mask_dtype: ``bool``: which keys a query sees; floating types: what is added to scores.
         scale: what scores are multiplied by; None: one over the root of the depth.
         causal: whether a query sees keys up to its own place only.
         zeros: whether the result of a query that sees no key is 0; it is NaN otherwise.
         starts: elements before the first of q, k or v in its memory, by name, as strides are.
+        allow_tf32: whether factors of float32 may be rounded to TF32.
     """
 
     kind: ClassVar[str] = "attention"
@@ -49,6 +53,7 @@ class AttentionProblem(Operator):
     causal: bool = False
     zeros: bool = False
     starts: tuple[tuple[str, int], ...] | Mapping[str, int] = ()
+    allow_tf32: bool = False
 
     def __post_init__(self) -> None:
         for name in ("q", "k", "v"):
@@ -66,8 +71,9 @@ class AttentionProblem(Operator):
             self._set("mask_dtype", ElementType.FLOAT32)
         else:
             self._set("mask", shape_of("mask", self.mask))
-            ends = zip(self.mask, self.scores, strict=False)
-            if len(self.mask) != 4 or any(one not in (1, other) for one, other in ends):
+            ends = zip(self.mask[1:], self.scores[1:], strict=False)
+            is_some = len(self.mask) == 4 and self.batch % (self.mask[0] or self.batch + 1) == 0
+            if not is_some or any(one not in (1, other) for one, other in ends):
                 raise ProblemError("mask", self.mask, f"a shape that is repeated to {self.scores}")
         if not (self.mask_dtype.is_float or self.mask_dtype is ElementType.BOOL):
             raise ProblemError("mask_dtype", self.mask_dtype, "bool or floating types")
@@ -160,12 +166,15 @@ class AttentionProblem(Operator):
     def _of_heads(self, x: Array) -> Array:
         return np.repeat(x, self.sharing, axis=1)
 
+    def _of_batch(self, mask: Array) -> Array:
+        return np.tile(mask, (self.batch // len(mask), 1, 1, 1)) if self.batch else mask[:0]
+
     def _weights(self, inputs: Mapping[str, Array]) -> tuple[Array, Array, Array]:
         """Return the weights, the scores, and which queries see nothing."""
         q, k = inputs["q"], self._of_heads(inputs["k"])
         scores = self.factor * (q @ np.swapaxes(k, 2, 3))
         if self.mask is not None:
-            mask = inputs["mask"]
+            mask = self._of_batch(inputs["mask"])
             is_seen = self.mask_dtype is ElementType.BOOL
             scores = np.where(mask, scores, -np.inf) if is_seen else scores + mask
         if self.causal:
@@ -177,7 +186,7 @@ class AttentionProblem(Operator):
     def allowed_error(
         self, inputs: Mapping[str, Array], results: Mapping[str, Array]
     ) -> dict[str, Array]:
-        """Return what roundings of scores, of exponentials, of weights and of sums come to.
+        """Return what roundings of factors, scores, exponentials, weights and sums come to.
 
         An error of a score is a share of its weight, and of the sum that all are divided by.
         """
@@ -188,14 +197,18 @@ class AttentionProblem(Operator):
         sizes = np.where(np.isfinite(scores), np.abs(scores), 0)
         added = np.zeros(1)
         if self.mask is not None and self.mask_dtype.is_float:
-            added = np.where(np.isfinite(inputs["mask"]), np.abs(inputs["mask"]), 0)
-        exponents = (self.depth + 8) * products + 4 * added
+            added = self._of_batch(inputs["mask"])
+            added = np.where(np.isfinite(added), np.abs(added), 0)
+        factors = 0.0
+        if self.dtype is ElementType.FLOAT32:
+            factors = _TF32 if self.allow_tf32 else _PARTS
+        exponents = (self.depth + 8 + factors / unit) * products + 4 * added
         exponents = exponents + 3 * (sizes + sizes.max(axis=3, keepdims=True, initial=0)) + 24
         exponents = np.where(weights == 0, 0, exponents)  # what no one sees may be infinite
         shares = weights * np.expm1(unit * exponents)
         sums = weights @ v
         allowed = shares @ v + shares.sum(axis=3, keepdims=True) * sums
-        allowed = allowed + 3 * (self.keys + 8) * unit * sums
+        allowed = allowed + (3 * (self.keys + 8) * unit + factors) * sums
         if self.dtype.size == 2:
             allowed = allowed + self.dtype.unit_roundoff * sums
         if self.dtype is ElementType.FLOAT16:

@@ -1,4 +1,4 @@
-"""`AttentionSolver`, `NvidiaAttentionSolver`: attention in one launch, scores never in memory."""
+"""`AttentionSolver` and those for NVIDIA's matrix units: one launch, scores never in memory."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from convfind.device.target import Target
+from convfind.kit.register_limit import OPTION, UNIT_REGISTERS
 from convfind.reasons import Reason
 from convfind.solver import ProblemDomain
 from convfind.solver.applicability import APPLICABLE, Applicability, Rejected
@@ -26,17 +27,20 @@ from convfind_operators.solver import OperatorSolver
 _TILE, _GROUP, _LONGEST = 64, 256, 256
 #: Kernels count work-groups and elements of a line in 32 bits.
 _MOST = 2**31 - 1
-#: mma.sync with bfloat16, cp.async.
-_OLDEST = 80
-#: Elements of a piece of 16 bytes, and of the products of matrix units along their sum.
-_PIECE, _STEP = 8, 16
+#: mma.sync with bfloat16, cp.async; wgmma.
+_OLDEST, _HOPPER = 80, 90
+#: Bytes that kernels copy at a time; elements that vectors are filled up to a multiple of.
+_PIECE_BYTES, _STEP = 16, 16
 #: The longest vectors whose sums registers have room for.
 _DEEPEST: Final = 128
 _LOG2_E = math.log2(math.e)
+#: Work-items of four waves; elements of values that wgmma has products of, and too few of them.
+_WAVE_GROUP = 128
+_WIDTHS, _LEAST_DEPTH = (64, 96, 128), 32
 #: From so many queries on, blocks are as for very many.
 _LONG = 512
-#: Shares of an H200's peaks: 19 of 67 TFLOP/s in float32, 300 of 989 in types of 16 bits.
-_PLAIN_INDEX, _MATRIX_INDEX = 0.28, 0.3
+#: Shares of an H200's peaks: 19 of 67 TFLOP/s in float32; 300 and 450 of 989 in types of 16 bits.
+_PLAIN_INDEX, _MATRIX_INDEX, _WGMMA_INDEX = 0.28, 0.3, 0.45
 
 
 class AttentionSolver(OperatorSolver):
@@ -68,7 +72,7 @@ class AttentionSolver(OperatorSolver):
             make_defines({"VALUES": -(-problem.values // _TILE) * _TILE}, macros),
         )
         elements = (i64(problem.operand(name).strides[3]) for name in ("q", "k", "v", "y"))
-        groups = math.prod(problem.q[:2]) * -(-problem.queries // _TILE)
+        groups = _work_groups(problem, _TILE)
         launch = Launch(
             KernelSpec(program, "operators_attention"),
             (
@@ -85,7 +89,7 @@ class AttentionSolver(OperatorSolver):
 
 
 class NvidiaAttentionSolver(OperatorSolver):
-    """NVIDIA's matrix units (``mma.sync``), for elements of 16 bits."""
+    """NVIDIA's matrix units (``mma.sync``), floats as TF32 or in two parts each."""
 
     family = AttentionProblem
     backends = ("opencl", "cuda")
@@ -93,7 +97,7 @@ class NvidiaAttentionSolver(OperatorSolver):
     def __init__(self, problem: type[Operator]) -> None:
         super().__init__(problem)
         self.solver_id += "-nvidia"
-        self.domain = ProblemDomain(problem=problem.kind, dtypes=_NARROW, traits=self.domain.traits)
+        self.domain = ProblemDomain(problem=problem.kind, dtypes=_DTYPES, traits=self.domain.traits)
 
     def countable(self, problem: AttentionProblem, target: Target) -> Applicability:
         """Take vectors of whole pieces of 16 bytes."""
@@ -101,16 +105,7 @@ class NvidiaAttentionSolver(OperatorSolver):
             return Rejected(Reason.ARCHITECTURE, f"is for sm_{_OLDEST} on, not {target.arch}")
         if problem.mask_dtype is ElementType.FLOAT64:
             return Rejected(Reason.DTYPE, "computes in float32")
-        if max(problem.depth, problem.values) > _DEEPEST:
-            return Rejected(Reason.SIZE_LIMIT, f"vectors of over {_DEEPEST} elements")
-        for name in ("q", "k", "v", "y"):
-            operand = problem.operand(name)
-            *outer, element = operand.strides
-            if any(one % _PIECE for one in (operand.shape[3], operand.start, *outer)):
-                return Rejected(Reason.LAYOUT, f"{name} in pieces of {_PIECE} elements")
-            if element != 1:
-                return Rejected(Reason.LAYOUT, f"elements of a vector of {name} as neighbours")
-        return _countable(problem, Blocks.of(problem).rows)
+        return _in_pieces(problem, Blocks.of(problem, target).rows)
 
     def wti(self, problem: AttentionProblem, target: Target) -> float | None:
         """The index that was measured."""
@@ -118,7 +113,91 @@ class NvidiaAttentionSolver(OperatorSolver):
 
     def steps(self, problem: AttentionProblem, target: Target) -> tuple[Step, ...]:
         """One launch."""
-        return (launched(problem, target, Blocks.of(problem)),)
+        return (launched(problem, target, Blocks.of(problem, target)),)
+
+
+class WgmmaAttentionSolver(OperatorSolver):
+    """Hopper's matrix units (``wgmma``), for long sequences of elements of 16 bits."""
+
+    family = AttentionProblem
+    backends = ("cuda",)
+
+    def __init__(self, problem: type[Operator]) -> None:
+        super().__init__(problem)
+        self.solver_id += "-wgmma"
+        dtypes = (ElementType.FLOAT16, ElementType.BFLOAT16)
+        self.domain = ProblemDomain(problem=problem.kind, dtypes=dtypes, traits=self.domain.traits)
+
+    def countable(self, problem: AttentionProblem, target: Target) -> Applicability:
+        """Take many queries and keys without a mask."""
+        if target.compute_capability != _HOPPER:
+            return Rejected(Reason.ARCHITECTURE, f"is for sm_{_HOPPER}, not {target.arch}")
+        if problem.mask is not None:
+            return Rejected(Reason.TRAIT, "has no masks")
+        if problem.factor <= 0:
+            return Rejected(Reason.TRAIT, "scales scores that it has compared")
+        if min(problem.queries, problem.keys) < _LONG or problem.values <= _LEAST_DEPTH:
+            return Rejected(Reason.SIZE_LIMIT, f"{problem.queries} queries of {problem.depth}")
+        return _in_pieces(problem, WaveGroups.of(problem).rows)
+
+    def wti(self, problem: AttentionProblem, target: Target) -> float | None:
+        """The index that was measured."""
+        return _WGMMA_INDEX
+
+    def steps(self, problem: AttentionProblem, target: Target) -> tuple[Step, ...]:
+        """One launch."""
+        return (launched_by_groups(problem, WaveGroups.of(problem)),)
+
+
+@dataclass(frozen=True, slots=True)
+class WaveGroups:
+    """How the kernel for Hopper's matrix units is cut.
+
+    Attributes:
+        count: groups of four waves that multiply, with 64 queries each.
+        keys: keys of a tile.
+    """
+
+    count: int
+    keys: int
+
+    @property
+    def rows(self) -> int:
+        """Queries of a work-group."""
+        return 64 * self.count
+
+    @property
+    def registers(self) -> int:
+        """Registers of an item where a work-group has all of a unit, on average."""
+        return UNIT_REGISTERS // (_WAVE_GROUP * (self.count + 1)) // 8 * 8
+
+    @classmethod
+    def of(cls, problem: AttentionProblem) -> WaveGroups:
+        """Return the groups that were fastest: of long vectors, registers hold two groups' sums."""
+        is_deep = max(problem.depth, problem.values) > _DEEPEST // 2
+        return cls(2 if is_deep or problem.queries < 2 * _LONG else 3, 128)
+
+
+def launched_by_groups(problem: AttentionProblem, groups: WaveGroups) -> Launch:
+    """Return the launch of the kernel for Hopper's matrix units."""
+    macros = {
+        **_macros(problem),
+        "DEPTH": -(-problem.depth // _STEP) * _STEP,
+        "VALUES": next(width for width in _WIDTHS if width >= problem.values),
+        "CONSUMERS": groups.count,
+        "KEYS": groups.keys,
+    }
+    program = Program(
+        KernelSource("convfind_operators", "kernels/nvidia_attention_wgmma.cl"),
+        KernelLanguage.SHARED,
+        make_defines(macros, {}),
+        (f"{OPTION}{groups.registers}",),
+    )
+    count, items = _work_groups(problem, groups.rows), _WAVE_GROUP * (groups.count + 1)
+    factor = ScalarArg(problem.factor * _LOG2_E, "float32")
+    arguments = (*_memory(problem), *_steps(problem), *_sizes(problem), factor)
+    kernel = KernelSpec(program, "operators_nvidia_attention_wgmma")
+    return Launch(kernel, arguments, (count * items,), (items,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +220,25 @@ class Blocks:
         return 16 * self.waves * self.fragments
 
     @classmethod
-    def of(cls, problem: AttentionProblem) -> Blocks:
+    def of(cls, problem: AttentionProblem, target: Target) -> Blocks:
         """Return the blocks that were fastest, of those for few queries and for many."""
-        if max(problem.depth, problem.values) > _DEEPEST // 2:
+        depth, is_wide = max(problem.depth, problem.values), problem.dtype is ElementType.FLOAT32
+        if depth > _DEEPEST // 2 and is_wide:
+            is_large = target.backend == "cuda" and target.compute_capability == _HOPPER
+            return cls(8, 1, 32) if is_large else cls(4, 1, 16)  # elsewhere 48 KiB are granted
+        if depth > _DEEPEST // 2:
             return cls(4, 1, 32)
-        return cls(4, 2 if problem.queries >= _LONG else 1, 64)
+        if not is_wide:
+            return cls(4, 2 if problem.queries >= _LONG else 1, 64)
+        if depth <= _DEEPEST // 4:
+            return cls(4, 1, 64)
+        blocks = cls(4, 2, 32)
+        return (
+            blocks if _work_groups(problem, blocks.rows) >= target.compute_units else cls(4, 1, 32)
+        )
 
 
-_NARROW = (ElementType.FLOAT16, ElementType.BFLOAT16)
+_DTYPES = (ElementType.FLOAT32, ElementType.FLOAT16, ElementType.BFLOAT16)
 
 
 def launched(problem: AttentionProblem, target: Target, blocks: Blocks) -> Launch:
@@ -164,22 +254,43 @@ def launched(problem: AttentionProblem, target: Target, blocks: Blocks) -> Launc
         "KEYS": blocks.keys,
         "SCALED": is_scaled,
     }
+    if problem.dtype is ElementType.FLOAT32:
+        macros["TF32"] = problem.allow_tf32
     program = Program(
         KernelSource("convfind_operators", "kernels/nvidia_attention.cl"),
         KernelLanguage.SHARED,
         make_defines(macros, {}),
     )
-    groups, items = math.prod(problem.q[:2]) * -(-problem.queries // blocks.rows), 32 * blocks.waves
+    groups, items = _work_groups(problem, blocks.rows), 32 * blocks.waves
     factor = ScalarArg(problem.factor * _LOG2_E, "float32")
     arguments = (*_memory(problem), *_steps(problem), *_sizes(problem), factor)
     kernel = KernelSpec(program, "operators_nvidia_attention")
     return Launch(kernel, arguments, (groups * items,), (items,))
 
 
+def _in_pieces(problem: AttentionProblem, rows: int) -> Applicability:
+    """Take vectors that are copied in whole pieces, and that registers have room for."""
+    if max(problem.depth, problem.values) > _DEEPEST:
+        return Rejected(Reason.SIZE_LIMIT, f"vectors of over {_DEEPEST} elements")
+    piece = _PIECE_BYTES // problem.dtype.size
+    for name in ("q", "k", "v", "y"):
+        operand = problem.operand(name)
+        *outer, element = operand.strides
+        if any(one % piece for one in (operand.shape[3], operand.start, *outer)):
+            return Rejected(Reason.LAYOUT, f"{name} in pieces of {piece} elements")
+        if element != 1:
+            return Rejected(Reason.LAYOUT, f"elements of a vector of {name} as neighbours")
+    return _countable(problem, rows)
+
+
+def _work_groups(problem: AttentionProblem, rows: int) -> int:
+    return math.prod(problem.q[:2]) * -(-problem.queries // rows)
+
+
 def _countable(problem: AttentionProblem, rows: int) -> Applicability:
     if not problem.keys or not problem.depth:
         return Rejected(Reason.SIZE_LIMIT, "there is nothing to see")
-    groups = math.prod(problem.q[:2]) * -(-problem.queries // rows)
+    groups = _work_groups(problem, rows)
     if max(groups, problem.queries + rows, problem.keys + _DEEPEST) * _GROUP > _MOST:
         return Rejected(Reason.SIZE_LIMIT, f"{groups} work-groups")
     return APPLICABLE
@@ -201,10 +312,11 @@ def _macros(problem: AttentionProblem) -> dict[str, DefineValue]:
 
 
 def _memory(problem: AttentionProblem) -> tuple[Argument, ...]:
-    """Return the operands, behind the mask its steps."""
+    """Return the operands, behind the mask its steps and sequences."""
     mask: tuple[Argument, ...] = ()
     if problem.mask is not None:
-        mask = (BufferArg("mask"), *map(i64, _repeated(problem.operand("mask"))))
+        operand = problem.operand("mask")
+        mask = (BufferArg("mask"), *map(i64, _repeated(operand)), i32(operand.shape[0]))
     return (*map(BufferArg, ("q", "k", "v")), *mask, BufferArg("y"))
 
 

@@ -9,7 +9,11 @@ from convfind.device.target import Target
 from convfind.errors import NoSolverError
 from convfind.reasons import Reason
 from convfind.solver.applicability import Rejected
-from convfind_operators.attention_solver import AttentionSolver, NvidiaAttentionSolver
+from convfind_operators.attention_solver import (
+    AttentionSolver,
+    NvidiaAttentionSolver,
+    WgmmaAttentionSolver,
+)
 from convfind_operators.copy_solver import CopySolver
 from convfind_operators.elementwise_solver import ElementwiseSolver
 from convfind_operators.epilogue_gradient_solver import EpilogueGradientSolver
@@ -30,7 +34,7 @@ from convfind_operators.top_k_solver import TopKSolver
 _FAMILIES: tuple[type[OperatorSolver], ...] = (
     *(CopySolver, ElementwiseSolver, PoolingSolver, LineSolver, LocalResponseNormSolver),
     *(LibraryMatMulSolver, MatMulSolver, GatherSolver, ResizeSolver, ScanSolver),
-    *(NvidiaAttentionSolver, AttentionSolver, PointwiseDepthwiseSolver),
+    *(WgmmaAttentionSolver, NvidiaAttentionSolver, AttentionSolver, PointwiseDepthwiseSolver),
     *(ScatterSolver, TopKSolver, EpilogueGradientSolver),
 )
 

@@ -17,8 +17,9 @@ class Attention(Op):
     """``softmax(scale * q @ k^T + mask) @ v`` for each head, its tensors parts of others.
 
     Reads the tensors in which q, k and v lie, and a mask, if there is one: of 4 dimensions, which
-    are repeated to batch, heads, queries and keys. A mask of bool says which keys a query sees, any
-    other is added to scores.
+    are repeated to batch, heads, queries and keys; it may be of some sequences, by whose number
+    the batch can be divided. A mask of bool says which keys a query sees, any other is added to
+    scores.
 
     Attributes:
         shape: of the result, in which ``y`` says where heads lie.
@@ -59,8 +60,9 @@ class Attention(Op):
         ):
             raise GraphError(f"{self} of heads that do not go together")
         if mask is not None:
-            sizes = zip(mask.shape, (batch, heads, queries, keys), strict=False)
-            if mask.rank != 4 or any(one not in (1, size) for one, size in sizes):
+            sizes = zip(mask.shape[1:], (heads, queries, keys), strict=False)
+            is_some = mask.rank == 4 and mask.shape[0] > 0 and batch % mask.shape[0] == 0
+            if not is_some or any(one not in (1, size) for one, size in sizes):
                 raise GraphError(f"a mask {mask} is not repeated to scores of {self}")
         return result
 
@@ -74,6 +76,7 @@ class Attention(Op):
         keys, values = (np.repeat(one, repeats, axis=1) for one in (keys, values))
         scores = self.scale * (queries @ np.swapaxes(keys, 2, 3))
         if mask is not None:
+            mask = np.tile(mask, (len(scores) // len(mask), 1, 1, 1))
             is_seen = mask.dtype == np.bool_
             scores = np.where(mask, scores, -np.inf) if is_seen else scores + mask
         if self.causal:

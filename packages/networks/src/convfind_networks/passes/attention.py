@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -30,6 +31,8 @@ from convfind_networks.tensor_type import Array, TensorType, is_float
 
 #: Whether an operation that reads these types should be there.
 Wanted = Callable[[Attention, tuple[TensorType, ...]], bool]
+#: The most elements of a mask that others are joined to.
+_LARGEST = 2**24
 #: Up to so much may be added to scores that count for nothing, and to others.
 _MOST_ADDED = 1e4
 #: Operations whose results are parts of their input, or all of it in another order.
@@ -182,7 +185,7 @@ class _Fusion:
 
     def _masks(self, scores: tuple[int, ...]) -> tuple[tuple[str, ...], bool, list[Node]] | None:
         """Return the mask, if any, whether a query sees keys up to its own place, and new nodes."""
-        causal, left = False, list[str]()
+        causal, left = False, list[Mask]()
         for mask in self.scores.masks:
             data, least = self.edit.data(mask.name), mask.least
             if self._is_beside_little(mask):
@@ -192,25 +195,36 @@ class _Fusion:
             if data is not None and _is_causal(data, scores[2:], least):
                 causal = True
             elif data is None or data.dtype == np.bool_ or data.any():
-                left.append(mask.name)
+                left.append(mask)
         if not left:
             return (), causal, []
-        rank = self.edit.value(self.scores.nodes[0].output).type.rank
-        types = [self.edit.value(name).type for name in left]
-        if len(left) > 1 or rank > 4 or any(one.rank > rank for one in types):
+        made = self._joined(left, scores)
+        return None if made is None else (made[0], causal, made[1])
+
+    def _joined(
+        self, masks: Sequence[Mask], scores: tuple[int, ...]
+    ) -> tuple[tuple[str, ...], list[Node]] | None:
+        """Return masks as one that an operation reads, and a node that gives it that shape.
+
+        Several are joined where they are known.
+        """
+        shapes = [_repeated_to(scores, mask, self.edit.value(mask.name).shape) for mask in masks]
+        known = [self.edit.data(mask.name) for mask in masks]
+        wide: list[tuple[int, ...]] = [one for one in shapes if one is not None]
+        if len(wide) < len(masks):
             return None
-        (name,), (kind,) = left, types
-        shape = (1,) * (rank - kind.rank) + kind.shape
-        wide = (*shape[:-2], *(1,) * (4 - rank), *shape[-2:])
-        if any(one not in (1, size) for one, size in zip(wide, scores, strict=True)):
+        data = [one.reshape(to) for one, to in zip(known, wide, strict=True) if one is not None]
+        name = masks[0].name
+        if len(data) == len(masks):
+            one = _sum_of(data)
+            return None if one is None else ((self.edit.constant(one, like=name),), [])
+        if len(masks) > 1:
             return None
-        data = self.edit.data(name)
-        if data is not None:
-            return (self.edit.constant(data.reshape(wide), like=name),), causal, []
-        if wide == kind.shape:
-            return (name,), causal, []
-        made = self.edit.result(kind.with_shape(wide), like=name)
-        return (made,), causal, [Node(Reshape(wide), (name,), (made,), name)]
+        kind, shape = self.edit.value(name).type, wide[0]
+        if shape == kind.shape:
+            return (name,), []
+        made = self.edit.result(kind.with_shape(shape), like=name)
+        return (made,), [Node(Reshape(shape), (name,), (made,), name)]
 
     def _is_beside_little(self, mask: Mask) -> bool:
         """Return whether others leave it open what a mask leaves: they add small numbers."""
@@ -226,6 +240,55 @@ class _Fusion:
             and is_float(data.dtype)
             and bool((np.abs(data.astype(np.float64)) <= _MOST_ADDED).all())
         )
+
+
+def _repeated_to(
+    scores: tuple[int, ...], mask: Mask, shape: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    """Return the shape of a mask that is repeated to batch, heads, queries and keys.
+
+    It may be of some sequences, after which it begins anew.
+    """
+    lead = (1,) * (len(mask.scores) - len(shape))
+    steps = Arrangement.packed(lead + shape).axes
+    if len(steps) != len(mask.scores):
+        return None
+    axes = zip(mask.scores, lead + shape, steps, strict=True)
+    part = Arrangement(tuple(own if n == size else ((size, 0),) for size, n, own in axes))
+    placed = part.shaped(scores)
+    if placed is None:
+        return None
+    sizes = []
+    for axis, factors in enumerate(placed.axes):
+        used = list(factors)
+        while used and axis == 0 and not used[0][1]:
+            used.pop(0)
+        is_used = {bool(step) for _, step in used}
+        if len(is_used) > 1:
+            return None
+        sizes.append(math.prod(size for size, _ in used) if True in is_used else 1)
+    return tuple(sizes)
+
+
+def _sum_of(masks: Sequence[Array]) -> Array | None:
+    """Return what masks come to together; None where it would be large."""
+    if len(masks) == 1:
+        return masks[0]
+    is_bool = all(one.dtype == np.bool_ for one in masks)
+    sizes = zip(*(one.shape for one in masks), strict=True)
+    ends = [set(one) - {1} for one in sizes]
+    if (
+        any(len(one) > 1 for one in ends)
+        or math.prod(max(one, default=1) for one in ends) > _LARGEST
+    ):
+        return None
+    if is_bool:
+        return np.asarray(reduce(np.logical_and, masks))
+    kinds = {one.dtype for one in masks if one.dtype != np.bool_}
+    kind = kinds.pop() if len(kinds) == 1 else np.dtype(np.float32)
+    wide = (np.where(one, 0, -np.inf) if one.dtype == np.bool_ else one for one in masks)
+    with np.errstate(over="ignore"):
+        return np.asarray(sum(one.astype(np.float32) for one in wide)).astype(kind)
 
 
 def _is_turn(op: Op) -> bool:

@@ -15,6 +15,7 @@ from convfind_networks.ops import (
     MatMul,
     Reduce,
     ReduceFunction,
+    Reshape,
     Softmax,
     Where,
 )
@@ -25,9 +26,13 @@ LEAST = -6e4
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """Numbers that are added to scores, or which are seen, while others become ``least``."""
+    """Numbers that are added to scores, or which are seen, while others become ``least``.
+
+    It is repeated to ``scores``, their shape where it is laid on.
+    """
 
     name: str
+    scores: tuple[int, ...]
     least: float = -math.inf
 
 
@@ -60,8 +65,7 @@ class _Reader:
         blind = node if node is not None and isinstance(node.op, Where) else None
         if blind is not None:
             node = self._before(self._left_by(blind), nodes)
-        rank = self.edit.value(last.inputs[0]).type.rank
-        if node is None or node.op != Softmax(rank - 1):
+        if node is None or node.op != Softmax(self.edit.value(node.output).type.rank - 1):
             return None
         masks: list[Mask] = []
         node = self._before(node.inputs[0], nodes)
@@ -70,6 +74,8 @@ class _Reader:
             node = None if name is None else self._before(name, nodes)
         if node is None or (blind is not None and not self._is_of(blind, masks)):
             return None
+        if blind is not None and any(isinstance(one.op, Reshape) for one in nodes):
+            return None  # what chooses zeros goes with scores of one shape
         zeros = blind is not None and not self._is_never(blind)
         return Scores(tuple(reversed(nodes)), tuple(masks), zeros)
 
@@ -86,13 +92,17 @@ class _Reader:
     def _before(self, name: str, nodes: list[Node]) -> Node | None:
         """Note what computes a value for one reader only, and return it.
 
-        Conversions between floating types are noted, and passed: scores are float32 anyway.
+        Conversions between floating types are noted, and passed: scores are float32 anyway. So are
+        other shapes of the axes before queries and keys, as a mask of some of a batch needs them.
         """
         while (node := self.edit.producer(name)) is not None and self.edit.is_read_once(name):
             nodes.append(node)
-            if not isinstance(node.op, Cast):
+            if not isinstance(node.op, (Cast, Reshape)):
                 return node
-            if not all(self.edit.value(one).type.is_float for one in (name, node.inputs[0])):
+            ends = [self.edit.value(one) for one in (name, node.inputs[0])]
+            if not all(one.type.is_float for one in ends):
+                return None
+            if len({one.shape[-2:] for one in ends}) > 1 or min(one.type.rank for one in ends) < 2:
                 return None
             name = node.inputs[0]
         return None
@@ -104,20 +114,20 @@ class _Reader:
             case Binary(function=BinaryFunction.ADD, activation=None):
                 for scores, mask in (node.inputs, node.inputs[::-1]):
                     if self.edit.value(scores).shape == shape and self._is_of_product(scores):
-                        masks.append(Mask(mask))
+                        masks.append(Mask(mask, shape))
                         return scores
             case Where():
                 seen, scores, least = node.inputs
                 lowest = self._hidden(seen, least)
                 if self.edit.value(scores).shape == shape and lowest is not None:
-                    masks.append(Mask(seen, lowest))
+                    masks.append(Mask(seen, shape, lowest))
                     return scores
         return None
 
     def _is_of_product(self, name: str) -> bool:
         """Return whether a value is of a product, with masks or without."""
         node = self.edit.producer(name)
-        while node is not None and isinstance(node.op, (Cast, Where)):
+        while node is not None and isinstance(node.op, (Cast, Reshape, Where)):
             node = self.edit.producer(node.inputs[isinstance(node.op, Where)])
         if node is None:
             return False

@@ -79,8 +79,9 @@ class Posing:
 
     def _posed(self, call: Call) -> Call:
         problem: Any = call.problem
-        tf32 = call.node.op.kind in self.allow_tf32 and problem.operands[0].dtype == "float32"
-        if isinstance(call.node.op, MatMul):
+        kind = MatMul if isinstance(call.node.op, Attention) else type(call.node.op)
+        tf32 = kind.__name__ in self.allow_tf32 and problem.operands[0].dtype == "float32"
+        if kind is MatMul:
             return replace(call, problem=replace(problem, allow_tf32=True)) if tf32 else call
         if not isinstance(problem, ConvProblem):
             return call

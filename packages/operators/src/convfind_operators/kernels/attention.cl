@@ -24,7 +24,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void operators_attention(
     CF_GLOBAL const CF_TYPE(DTYPE) *q, CF_GLOBAL const CF_TYPE(DTYPE) *k, CF_GLOBAL const CF_TYPE(DTYPE) *v,
 #if MASK
     CF_GLOBAL const CF_TYPE(MASK_DTYPE) *mask, const CF_LONG mask_batch, const CF_LONG mask_head, const CF_LONG mask_query,
-    const CF_LONG mask_key,
+    const CF_LONG mask_key, const int mask_sequences,
 #endif
     CF_GLOBAL CF_TYPE(DTYPE) *y, const CF_LONG q_start, const CF_LONG k_start, const CF_LONG v_start,
     const CF_LONG q_batch, const CF_LONG q_head, const CF_LONG q_step, const CF_LONG k_batch, const CF_LONG k_head,
@@ -45,7 +45,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void operators_attention(
   v += v_start + batch * v_batch + head / sharing * v_head;
   y += batch * y_batch + head * y_head + first * y_step;
 #if MASK
-  mask += batch * mask_batch + head * mask_head;
+  mask += batch % mask_sequences * mask_batch + head * mask_head;
 #endif
   const int seen = CAUSAL && first + TILE < keys ? first + TILE : keys;  // beyond it no query of the group sees keys
 
