@@ -122,6 +122,25 @@ def test_in_a_race_of_equals_drift_is_taken_out_though_others_are_out() -> None:
     assert found[2].median / found[1].median == pytest.approx(1.5, rel=0.02)
 
 
+def test_who_is_out_does_not_win_by_rounds_in_which_another_was_slow() -> None:
+    def candidate(*times: float) -> Callable[[], float]:
+        samples = itertools.chain(times[:-1], itertools.repeat(times[-1]))
+        return lambda: next(samples)
+
+    finalists = [candidate(1.2), candidate(1.0), candidate(1.0, 1.45, 1.45, 1.0)]
+    out, best, other = settled(finalists, replace(PATIENT, mean_loss=0.0025))
+    assert len(out.samples) == 3
+    assert (out.median, best.median) == pytest.approx((1.2, 1.0))
+    assert best.median < other.median
+
+
+def test_samples_that_meet_other_work_are_taken_again() -> None:
+    finalists = [machine(itertools.cycle([1.0, 5.0, 9.0]), time)[0] for time in (1.0, 1.1)]
+    found = settled(finalists, PATIENT)
+    assert [one.median for one in found] == pytest.approx([1.0, 1.1])
+    assert [one.spread for one in found] == pytest.approx([0.0, 0.0])
+
+
 @pytest.mark.parametrize("before", [(1.0, 1.02), (2.0, 1.02)])
 def test_the_fastest_samples_before_a_final_count_like_a_round(
     before: tuple[float, float],

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import itertools
+from typing import Any, cast
 
 import pytest
 
@@ -44,10 +45,10 @@ def test_the_time_of_who_is_behind_the_only_finalist_follows_it() -> None:
     assert (first.median, behind.median) == (2.0, 3.0)
 
 
-def test_on_a_machine_that_became_faster_earlier_times_stay() -> None:
+def test_on_a_machine_that_became_faster_who_is_behind_is_timed_again() -> None:
     first, second, behind = trial(1.0, 0.5), trial(1.1, 0.55), trial(1.5, 0.75)
     run_final([first, second, behind], USUAL, Budget(None), races=True)
-    assert behind.median == 1.5
+    assert behind.median == 0.75
 
 
 def test_in_a_race_who_is_close_by_the_fastest_samples_is_a_finalist() -> None:
@@ -57,7 +58,7 @@ def test_in_a_race_who_is_close_by_the_fastest_samples_is_a_finalist() -> None:
     assert lucky.median == pytest.approx(0.9)
 
 
-@pytest.mark.parametrize(("now", "found"), [(0.9, 0.9), (1.3, 1.7)])
+@pytest.mark.parametrize(("now", "found"), [(0.9, 0.9), (1.6, 1.6)])
 @pytest.mark.parametrize("samples", [3, 2])
 def test_who_seems_slow_runs_once_more_next_to_the_fastest(
     now: float, found: float, samples: int
@@ -68,12 +69,47 @@ def test_who_seems_slow_runs_once_more_next_to_the_fastest(
     assert disturbed.median == pytest.approx(found)
 
 
-def test_the_sample_next_to_the_fastest_counts_with_the_others() -> None:
-    first, slow = trial(1.0, 1.0), trial(2.4, 1.5)
-    slow.measurement = Measurement((2.4, 2.6), abandoned=True)
+def test_the_samples_next_to_the_fastest_count_with_the_others() -> None:
+    first, slow = trial(1.0, 1.0), trial(2.0, 1.5)
+    slow.measurement = Measurement((2.0, 2.2), abandoned=True)
     run_final([first, slow], USUAL, Budget(None), races=True)
-    assert slow.measurement is not None
-    assert slow.measurement.samples == (2.4, 2.6, 1.5)
+    assert len(slow.measured.samples) == 4
+    assert slow.median == pytest.approx(1.5)
+
+
+def test_who_met_other_work_in_all_samples_runs_until_they_agree() -> None:
+    first, disturbed = trial(1.0, 1.0), trial(20.0, 0.9)
+    disturbed.measurement = Measurement((20.0, 8.0))
+    run_final([first, disturbed], USUAL, Budget(None), races=True)
+    assert min((first, disturbed), key=lambda one: one.median) is disturbed
+    assert disturbed.median == 0.9
+
+
+def test_samples_that_met_other_work_are_not_recorded_of_who_is_in_no_final() -> None:
+    first, loser = trial(1.0, 1.0), trial(3.0, 3.0)
+    loser.measurement = Measurement((93.0, 3.0))
+    run_final([first, loser], USUAL, Budget(None), races=True)
+    assert loser.median == 3.0
+
+
+class Noisy:
+    """Takes these milliseconds, one after the other, again and again."""
+
+    def __init__(self, *times: float) -> None:
+        self._times = itertools.cycle(times)
+
+    def sample(self) -> float:
+        return next(self._times)
+
+
+def test_one_lucky_sample_does_not_win_against_a_final() -> None:
+    first, second, lucky = trial(1.0, 1.0), trial(1.1, 1.1), trial(9.0, 9.0)
+    first.candidate, second.candidate = cast("Any", Noisy(2.0, 2.1)), cast("Any", Noisy(2.2, 2.3))
+    lucky.measurement = Measurement((9.0, 1.5))
+    lucky.candidate = cast("Any", Noisy(9.0, 7.0, 5.0, 3.0))
+    run_final([first, second, lucky], USUAL, Budget(None), races=True)
+    assert min((first, second, lucky), key=lambda one: one.median) is first
+    assert lucky.median == pytest.approx(1.5 * first.median)
 
 
 def test_who_is_hopelessly_behind_does_not_run_again() -> None:

@@ -7,6 +7,7 @@ import random
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from networks_for_tests import graph_of
 from plans_for_tests import Layers, compiled, inputs_of
 
 from convfind.device.target import DeviceKind
+from convfind.find.recall import Recalled
 from convfind.handle import Handle
 from convfind.handle.opening import handle_for
 from convfind.plugins.registry import Registry
@@ -28,8 +30,9 @@ from convfind_networks import Graph, GraphBuilder, Value
 from convfind_networks.errors import BindingError, PlanError, UnsupportedError
 from convfind_networks.graph import TensorType
 from convfind_networks.ops import Identity, Reduce, ReduceFunction, Reshape, Transpose
-from convfind_networks.plan import Place, Plan, compile_graph, plan_file
+from convfind_networks.plan import Place, Plan, compile_graph, layout_choice, plan_file
 from convfind_networks.plan.plan_file import checksum_of
+from convfind_networks.plan.posing import Posing
 
 safetensors = pytest.importorskip("safetensors")
 
@@ -251,6 +254,25 @@ def test_layouts_follow_recorded_times_once_both_are_recorded(handle: Handle, fi
     chosen = compile_graph(handle, graph)
     assert len(finds.problems) == before
     assert all(task.solution.time_ms for task in chosen.schedule.tasks if task.problem.is_measured)
+
+
+@pytest.mark.parametrize("in_doubt", [(), ("some@1",)])
+def test_times_in_doubt_decide_about_no_layout(
+    handle: Handle, monkeypatch: pytest.MonkeyPatch, in_doubt: tuple[str, ...]
+) -> None:
+    graph = graph_of(small, (1, 3, 12, 10))
+    posing = Posing("network", handle, frozenset(), deterministic=False)
+    by_rule = posing.prefers_channels_last(graph)
+
+    def recorded(problem: Any, session: Any, policy: Any) -> Recalled:
+        is_fast = problem.layout.channels_last is not by_rule
+        time: Any = SimpleNamespace(time_ms=1.0 if is_fast else 1e6, over_limit=False)
+        return Recalled((time,), in_doubt=frozenset(in_doubt))
+
+    monkeypatch.setattr(layout_choice, "recall", recorded)
+    chosen = layout_choice.choose_layouts(posing, graph, handle.policy())
+    last = {reads for reads, _ in chosen.nodes.values()}
+    assert last == {by_rule if in_doubt else not by_rule}
 
 
 def test_progress_counts_problems(handle: Handle, graph: Graph) -> None:

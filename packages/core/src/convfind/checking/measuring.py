@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
+from convfind.runtime.disturbance import SLOW
+
 #: A candidate whose first sample is over this multiple of the best median is abandoned.
 ABANDON_FACTOR = 3.0
 #: Candidates whose fastest sample is within this factor of the best median are measured again,
@@ -21,6 +23,14 @@ ABANDON_FACTOR = 3.0
 FINALIST_FACTOR = 1.3
 #: The same in a race, of the fastest sample of all, and up to where one more sample decides.
 RACE_FACTOR, DOUBT_FACTOR = 1.2, 2.5
+#: How often at most those whose times are in doubt run once more before a final.
+LOOKS = 4
+#: The second fastest sample is so many times as slow as the fastest at most, where they agree.
+_ALIKE = 1.15
+#: How often a sample of a final that met other work is taken again.
+_AGAIN = 2
+#: Who wins a final is ahead of all others by this factor, at least, in the times recorded.
+AHEAD = 1.001
 
 _MIN_SAMPLES = 3
 _MIN_ROUNDS = 5  # however long they take
@@ -85,6 +95,18 @@ class Measurement:
         return min(self.samples)
 
     @property
+    def is_believed(self) -> bool:
+        """True where the two fastest samples agree: other work makes none faster, nor two alike."""
+        least, *others = sorted(self.samples)
+        return bool(others) and others[0] <= _ALIKE * least
+
+    @property
+    def undisturbed(self) -> Measurement:
+        """The samples without those that met other work."""
+        kept = tuple(one for one in self.samples if one <= SLOW * self.least)
+        return Measurement(kept, self.abandoned)
+
+    @property
     def spread(self) -> float:
         """Interquartile range in ms; 0 with fewer than three samples."""
         if len(self.samples) < 3:
@@ -125,9 +147,10 @@ def measure_finalists(
     """Measure the front runners again in turns, until it is settled who loses next to nothing.
 
     Where several are as fast as each other, that is settled as soon as where one is the fastest.
-    Where only the mean loss counts, who has lost to the leader runs no more rounds. A drift of the
-    machine hits all samples of a round alike. It is taken out of them: each sample counts relative
-    to the mean of its round. The samples replace the earlier ones.
+    Where only the mean loss counts, who has lost to the leader runs no more rounds. A sample that
+    met other work is taken again. A drift of the machine hits all samples of a round alike. It is
+    taken out of them: each sample counts relative to the mean of its round. The samples replace the
+    earlier ones. How far the others are behind the winner is what rounds say that both ran.
 
     Args:
         finalists: what runs each of them once.
@@ -153,11 +176,41 @@ def measure_finalists(
             for one, loss in _beaten(rounds, racing, share):
                 racing.remove(one)
                 lost += loss
-        rounds.append({one: finalists[one]() for one in racing})
+        rounds.append({one: _undisturbed(finalists[one], rounds, one) for one in racing})
     if len(rounds) < _MIN_ROUNDS:
         return None
     own = rounds[1:] if before else rounds
-    return [Measurement(samples) for samples in _without_drift(own, racing, len(finalists))]
+    found = [Measurement(samples) for samples in _without_drift(own, racing, len(finalists))]
+    return _behind(found, own, _leader(own, racing))
+
+
+def _undisturbed(sample: Sample, rounds: Sequence[Round], one: int) -> float:
+    """Take a sample; again, a few times, where it met other work. Return the fastest."""
+    least = min((samples[one] for samples in rounds), default=math.inf)
+    took = sample()
+    for _ in range(_AGAIN):
+        if took <= SLOW * least:
+            break
+        took = min(took, sample())
+    return took
+
+
+def _behind(found: list[Measurement], rounds: Sequence[Round], best: int) -> list[Measurement]:
+    """Scale the times of the others to that of the winner, who is the fastest of them.
+
+    Who ran in a few rounds only may have met other moments than the others.
+    """
+
+    def behind(one: int) -> float:
+        both = [samples[one] / samples[best] for samples in rounds if one in samples]
+        return max(AHEAD, statistics.median(both)) * found[best].median / found[one].median
+
+    if min(measurement.least for measurement in found) <= 0.0:
+        return found
+    return [
+        measurement if one == best else measurement.scaled(behind(one))
+        for one, measurement in enumerate(found)
+    ]
 
 
 def expected_saving(behind: float, error: float) -> float:

@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from convfind.checking.measuring import (
+    AHEAD,
     ALONE_SAMPLES,
     DOUBT_FACTOR,
     FINALIST_FACTOR,
+    LOOKS,
     RACE_FACTOR,
     RACE_LOSS,
     RACE_PATIENCE,
+    Measurement,
     Sampling,
     measure,
     measure_finalists,
@@ -25,20 +28,24 @@ from convfind.log import logger
 def run_final(trials: Sequence[Trial], sampling: Sampling, budget: Budget, *, races: bool) -> None:
     """Measure those of the trials again that may be the fastest.
 
-    One that is far ahead runs alone, a few times more in a race, whose first round was brief.
+    One that is far ahead runs alone, a few times more in a race, whose first round was brief. Who
+    is in no final is not recorded as the fastest, however the machine was when it ran.
 
     Raises:
         FinalistError: one of them fails.
     """
     measured = [trial for trial in trials if trial.measurement]
     finalists = _racing(measured, budget) if races else _close(measured)
+    others = [trial for trial in measured if trial not in finalists]
+    before = [trial.measured for trial in finalists]
     if races:
         sampling = replace(
             sampling,
             mean_loss=RACE_LOSS,
             final_seconds=RACE_PATIENCE * sampling.final_seconds,
         )
-    before = [trial.median for trial in finalists]
+        for trial in measured:  # whose few samples count where there is no final
+            trial.measurement = trial.measured.undisturbed
     if len(finalists) < 2:
         (winner,) = finalists
         if not (races and winner.candidate and not budget.is_spent):
@@ -47,14 +54,17 @@ def run_final(trials: Sequence[Trial], sampling: Sampling, budget: Budget, *, ra
         winner.measurement = measure(winner.sample_again, None, alone)
     else:
         samples = [trial.sample_again for trial in finalists]
-        before_that = [trial.least for trial in finalists] if races else ()
+        before_that = [one.least for one in before] if races else ()
         measurements = measure_finalists(samples, sampling, lambda: budget.is_spent, before_that)
         if measurements is None:
             return
         for trial, measurement in zip(finalists, measurements, strict=True):
             trial.measurement = measurement
             logger.info("%s: %s among %d finalists", trial.solver.solver_id, trial, len(finalists))
-    _slow_down([trial for trial in measured if trial not in finalists], finalists, before)
+    if races:
+        _follow(others, finalists, before)
+    else:
+        _slow_down(others, finalists, before)
 
 
 def _close(trials: Sequence[Trial]) -> list[Trial]:
@@ -67,31 +77,51 @@ def _racing(trials: Sequence[Trial], budget: Budget) -> list[Trial]:
     """Return those whose fastest sample is close to the fastest: medians of two say less.
 
     All samples of a trial may have met the same moment in which others used the machine, and that
-    of the checked run is slow. So one that is not too far behind runs once more, next to the
-    fastest: who is close then is one, too.
+    of the checked run is slow. So one that is not too far behind, or whose samples do not agree,
+    runs once more, next to the fastest, and again until its samples agree: who is close then is
+    one, too.
     """
     best = min(trials, key=lambda trial: trial.least)
     found = [trial for trial in trials if trial.least <= RACE_FACTOR * best.least]
     doubtful = [
         trial
         for trial in trials
-        if trial not in found and trial.candidate and trial.least <= DOUBT_FACTOR * best.least
+        if trial not in found
+        and trial.candidate
+        and (trial.least <= DOUBT_FACTOR * best.least or not trial.is_believed)
     ]
-    if doubtful and best.candidate and not budget.is_spent:
+    for _ in range(LOOKS):
+        if not (doubtful and best.candidate) or budget.is_spent:
+            break
         mark = RACE_FACTOR * best.sample_once_more()
-        found += [trial for trial in doubtful if trial.sample_once_more() <= mark]
+        close = [trial for trial in doubtful if trial.sample_once_more() <= mark]
+        found += close
+        doubtful = [one for one in doubtful if one not in close and not one.is_believed]
     return found
 
 
 def _slow_down(
-    others: Sequence[Trial], finalists: Sequence[Trial], before: Sequence[float]
+    others: Sequence[Trial], finalists: Sequence[Trial], before: Sequence[Measurement]
 ) -> None:
-    """Scale the times of who was in no final where the machine has become slower since.
-
-    Else the fastest of them could seem faster than the winner.
-    """
+    """Scale the times of who was in no final where the machine has become slower since."""
     pairs = zip(finalists, before, strict=True)
-    factor = statistics.median(trial.median / time if time > 0 else 1.0 for trial, time in pairs)
+    factor = statistics.median(
+        trial.median / one.median if one.median > 0 else 1.0 for trial, one in pairs
+    )
     for trial in others if factor > 1.0 else ():
-        assert trial.measurement is not None
-        trial.measurement = trial.measurement.scaled(factor)
+        trial.measurement = trial.measured.scaled(factor)
+
+
+def _follow(
+    others: Sequence[Trial], finalists: Sequence[Trial], before: Sequence[Measurement]
+) -> None:
+    """Scale the times of who was in no final of a race by the winner's, as far as it is behind.
+
+    That is what their fastest samples say: of so few, another says more of the machine.
+    """
+    winner = min(finalists, key=lambda trial: trial.median)
+    fastest = min(before[finalists.index(winner)].least, *winner.timed)
+    for trial in others:
+        if fastest > 0.0:
+            behind = max(AHEAD, trial.least / fastest)
+            trial.measurement = trial.measured.scaled(behind * winner.median / trial.median)

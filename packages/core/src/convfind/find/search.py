@@ -152,7 +152,7 @@ class Search:
         while waiting and not self._is_over:
             able = waiting
             if self.policy.races:
-                able, outrun = race.contenders(waiting, self._times)
+                able, outrun = race.contenders(waiting, self._least_times)
                 # Where nobody that was to win has run, everybody may.
                 able = able or ([] if self._outcome.trials else waiting)
                 if not self._times_beside_compiling:
@@ -187,7 +187,7 @@ class Search:
         for trial in trials:
             solver = trial.solver
             self._progress("measure", len(self._outcome.trials), total, solver.solver_id)
-            outrun = race.contenders([solver], self._times)[1] if self.policy.races else {}
+            outrun = race.contenders([solver], self._least_times)[1] if self.policy.races else {}
             if self._is_over:
                 self._put_off(solver)
             elif self._outcome.trials and solver.solver_id in outrun:
@@ -345,6 +345,11 @@ class Search:
     def _times(self) -> dict[str, float]:
         """The times so far, by solver id."""
         return {trial.solver.solver_id: trial.median for trial in self._outcome.trials}
+
+    @property
+    def _least_times(self) -> dict[str, float]:
+        """The fastest samples so far, by solver id: other work makes two samples slow at once."""
+        return {trial.solver.solver_id: trial.least for trial in self._outcome.trials}
 
     def _leave_out(self, solver: Solver, why: Rejected) -> None:
         """Refuse who cannot win: decided for finds that race, and open to all others."""

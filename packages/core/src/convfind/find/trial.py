@@ -49,22 +49,30 @@ class Trial:
         return self.recipe.programs
 
     @property
+    def measured(self) -> Measurement:
+        """The measurement of a trial that was measured."""
+        assert self.measurement is not None
+        return self.measurement
+
+    @property
     def median(self) -> float:
         """The time that counts, of a trial that was measured."""
-        assert self.measurement is not None
-        return self.measurement.median
+        return self.measured.median
 
     @property
     def least(self) -> float:
         """The fastest sample in ms, of a trial that was measured."""
-        assert self.measurement is not None
-        return self.measurement.least
+        return self.measured.least
+
+    @property
+    def is_believed(self) -> bool:
+        """True where the samples of a trial that was measured agree."""
+        return self.measured.is_believed
 
     def sample_once_more(self) -> float:
         """Time a trial once more; the sample counts with the earlier ones."""
-        assert self.measurement is not None
         again = self.sample_again()
-        self.measurement = replace(self.measurement, samples=(*self.measurement.samples, again))
+        self.measurement = replace(self.measured, samples=(*self.measured.samples, again))
         return again
 
     def sample(self) -> float:

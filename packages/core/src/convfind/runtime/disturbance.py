@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 #: A sample so many times as slow as the fastest of its candidate met other work.
-_SLOW = 1.5
+SLOW = 1.5
 #: Candidates of so many ms at least count: launches of shorter ones scatter by themselves.
 _SHORT = 0.1
 #: The shares of a race's samples, and of those of the latest races, at which chance may have
@@ -38,7 +38,7 @@ class Disturbance(NamedTuple):
             least = min(candidate, default=0.0)
             if least >= _SHORT:
                 samples += len(candidate) - 1
-                slow += sum(one > _SLOW * least for one in candidate)
+                slow += sum(one > SLOW * least for one in candidate)
         return cls(slow, samples)
 
 

@@ -17,9 +17,9 @@ from convfind_networks.plan.posing import Posing
 def choose_layouts(posing: Posing, graph: Graph, policy: Policy) -> LayoutPlan:
     """Return the layouts that cost least by what is recorded, or those that a rule prefers.
 
-    Both layouts of every measured problem have to be recorded: a mixture of times and guesses
-    would choose what nobody knows. A copy costs what it takes at the highest rate at which any of
-    the recorded solutions moved its tensors.
+    Both layouts of every measured problem have to be recorded, and not in doubt: a mixture of times
+    and guesses would choose what nobody knows. A copy costs what it takes at the highest rate at
+    which any of the recorded solutions moved its tensors.
     """
     preferred = posing.prefers_channels_last(graph)
     rule = channels_last_where_possible(graph, prefer=preferred)
@@ -33,7 +33,8 @@ def choose_layouts(posing: Posing, graph: Graph, policy: Policy) -> LayoutPlan:
             if not call.problem.is_measured:
                 continue
             known = recall(call.problem, posing.handle.session, policy)
-            time = known.solutions[0].time_ms if known.answers else None
+            is_sure = known.answers and not known.in_doubt
+            time = known.solutions[0].time_ms if is_sure else None
             if not time:
                 return rule
             times[call.node.output, last] = time
