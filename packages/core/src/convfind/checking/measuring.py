@@ -21,8 +21,8 @@ ABANDON_FACTOR = 3.0
 #: Candidates whose fastest sample is within this factor of the best median are measured again,
 #: interleaved, before one wins.
 FINALIST_FACTOR = 1.3
-#: The same in a race, of the fastest sample of all, and up to where one more sample decides.
-RACE_FACTOR, DOUBT_FACTOR = 1.2, 2.5
+#: The same in a race, of the fastest sample of all.
+RACE_FACTOR = 1.2
 #: How often at most those whose times are in doubt run once more before a final.
 LOOKS = 4
 #: The second fastest sample is so many times as slow as the fastest at most, where they agree.
@@ -129,7 +129,7 @@ def measure(sample: Sample, best: float | None, sampling: Sampling) -> Measureme
         # A single slow sample may be the machine's fault: only two in a row condemn.
         samples.append(sample())
         if min(samples) > ABANDON_FACTOR * best:
-            return Measurement(tuple(samples), abandoned=True)
+            return Measurement(tuple(samples), abandoned=True).undisturbed
     deadline = time.perf_counter() + sampling.seconds
     while len(samples) < _MIN_SAMPLES or (
         len(samples) < sampling.samples and time.perf_counter() < deadline

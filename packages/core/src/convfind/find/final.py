@@ -9,7 +9,6 @@ from dataclasses import replace
 from convfind.checking.measuring import (
     AHEAD,
     ALONE_SAMPLES,
-    DOUBT_FACTOR,
     FINALIST_FACTOR,
     LOOKS,
     RACE_FACTOR,
@@ -76,20 +75,14 @@ def _close(trials: Sequence[Trial]) -> list[Trial]:
 def _racing(trials: Sequence[Trial], budget: Budget) -> list[Trial]:
     """Return those whose fastest sample is close to the fastest: medians of two say less.
 
-    All samples of a trial may have met the same moment in which others used the machine, and that
-    of the checked run is slow. So one that is not too far behind, or whose samples do not agree,
+    All samples of a trial may have met the same moment in which others used the machine, that of
+    the checked run is slow, and a library's first calls load its kernels. So one that is behind
     runs once more, next to the fastest, and again until its samples agree: who is close then is
     one, too.
     """
     best = min(trials, key=lambda trial: trial.least)
     found = [trial for trial in trials if trial.least <= RACE_FACTOR * best.least]
-    doubtful = [
-        trial
-        for trial in trials
-        if trial not in found
-        and trial.candidate
-        and (trial.least <= DOUBT_FACTOR * best.least or not trial.is_believed)
-    ]
+    doubtful = [trial for trial in trials if trial not in found and trial.candidate]
     for _ in range(LOOKS):
         if not (doubtful and best.candidate) or budget.is_spent:
             break
