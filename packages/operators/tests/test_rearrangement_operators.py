@@ -69,6 +69,7 @@ def test_transposes_of_groups_of_any_size_are_right(
 @layouts
 def test_channel_shuffles_are_right(check: Check, channels_last: bool) -> None:
     check(ChannelShuffleProblem(x=(2, 12, 7, 11), groups=3, channels_last=channels_last))
+    check(ChannelShuffleProblem(x=(2, 76, 5, 7), groups=2, channels_last=channels_last))
 
 
 def test_repetitions_are_right(check: Check) -> None:

@@ -104,7 +104,7 @@ def _with_strides(**strides: tuple[int, ...]) -> ConvProblem:
         (_with_strides(y_strides=(5 * 80, 1, 80, 10)), Reason.NON_PACKED),  # gaps between rows
         (_with_strides(x_strides=(70 * 8, 2, 7 * 16, 16)), Reason.NON_PACKED),  # between channels
         (_with_strides(w_strides=(18, 18, 6, 2)), Reason.NON_PACKED),
-        (problem_of(1, 8, (5, 7), (3, 3), y_pitch=2**21), Reason.SIZE_LIMIT),
+        (problem_of(1, 8, (5, 7), (3, 3), y_pitch=2**31), Reason.SIZE_LIMIT),
         (problem_of(1, 8, (30, 30), (11, 11), padding=5, y_pitch=16), Reason.NON_PACKED),
     ],
 )

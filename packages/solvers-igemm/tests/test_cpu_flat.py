@@ -45,6 +45,10 @@ SHAPES = [
     problem_of(2, 20, (5, 7), 24, y_strides=(5 * 7 * 80, 1, 7 * 80, 80), bias=True),
     problem_of(1, 500, (3, 11), 37, y_strides=(3 * 11 * 41, 1, 11 * 41, 41), beta=2.0),
     problem_of(3, 12, (4,), 19, y_strides=(4 * 64, 1, 64), add=True, activation="relu"),
+    problem_of(2, 20, (5, 7), 24, x_strides=(5 * 7 * 33, 1, 7 * 33, 33), bias=True),
+    problem_of(1, 33, (9, 11), 8, x_strides=(9 * 11 * 66, 1, 11 * 66, 66), bias=True),
+    problem_of(2, 800, (5, 3), 40, x_strides=(15 * 999, 1, 3 * 999, 999), beta=2.0),
+    problem_of(2, 6, (70,), 17, x_strides=(70 * 9, 1, 9), y_strides=(70 * 20, 1, 20)),
 ]
 
 

@@ -12,7 +12,7 @@ from plans_for_tests import Layers
 from convfind_networks import Value, channels_last_where_possible
 from convfind_networks.graph import Within
 from convfind_networks.layouts import LaidOut, lay_out, nested
-from convfind_networks.ops import Concat, Convolution, Epilogue, Geometry, LayoutCopy
+from convfind_networks.ops import Concat, Convolution, Epilogue, Geometry, LayoutCopy, Split
 
 X = (2, 32, 5, 7)
 
@@ -87,6 +87,32 @@ def test_what_a_depthwise_convolution_adds_to_its_result_lies_as_that_does() -> 
         return net.relu(join(net, one, net.relu(both), net.convolution(x, 12, size=1)))
 
     assert places(nested_of(make, alignment=4)) == [24]
+
+
+def halves(net: Layers, x: Value) -> tuple[Value, Value]:
+    """Return both halves of a computed value's channels."""
+    whole = net.convolution(x, 24)
+    one, two = net.builder.add_all(Split(1, (12, 12)), whole)
+    return one, two
+
+
+@pytest.mark.parametrize(("alignment", "expected"), [(128, [0]), (4, [0, 12])])
+def test_pieces_of_a_split_are_read_where_they_lie(alignment: int, expected: list[int]) -> None:
+    def make(net: Layers, x: Value) -> Value:
+        one, two = halves(net, x)
+        return net.sum(net.convolution(one, 12, size=1), net.convolution(two, 12, groups=12))
+
+    laid_out = nested_of(make, alignment=alignment)
+    assert sorted(place.channel for place in laid_out.within.values()) == expected
+    assert laid_out.own_strides(next(iter(laid_out.within))) == (5 * 7 * 24, 1, 7 * 24, 24)
+
+
+def test_pieces_of_a_split_that_others_read_too_are_copied() -> None:
+    def make(net: Layers, x: Value) -> dict[str, Value]:
+        one, two = halves(net, x)
+        return {"y": net.sum(net.convolution(one, 12), net.convolution(two, 12, size=1)), "z": two}
+
+    assert not nested_of(make, alignment=4).within
 
 
 def test_what_is_joined_within_a_piece_counts_from_the_whole() -> None:

@@ -13,7 +13,7 @@ from plans_for_tests import Layers, compiled, inputs_of
 from convfind.device.target import DeviceKind
 from convfind.handle import Handle
 from convfind_networks import Graph, GraphBuilder, Value, evaluate
-from convfind_networks.ops import Concat, Split
+from convfind_networks.ops import ChannelShuffle, Concat, Split
 from convfind_networks.passes import optimize
 from convfind_networks.plan import Plan
 
@@ -56,6 +56,17 @@ def ghost(net: Layers, x: Value) -> Value:
         one = net.relu(net.convolution(x, channels, size=1))
         two = net.relu(net.convolution(one, channels, groups=channels))
         x = net.builder.add(Concat(1), one, two)
+    return net.convolution(x, 24, size=1)
+
+
+def shuffled(net: Layers, x: Value) -> Value:
+    """Return units of which half the channels pass by, and are dealt out among the others."""
+    x = net.relu(net.convolution(x, 40, size=1))
+    for _ in range(3):
+        kept, y = net.builder.add_all(Split(1, (20, 20)), x)
+        y = net.convolution(net.relu(net.convolution(y, 20, size=1)), 20, groups=20)
+        y = net.relu(net.convolution(y, 20, size=1))
+        x = net.builder.add(ChannelShuffle(2), net.builder.add(Concat(1), kept, y))
     return net.convolution(x, 24, size=1)
 
 
@@ -102,15 +113,23 @@ def test_pieces_are_computed_where_they_belong(
             np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
 
 
+# How many pieces each concatenation copies where steps may begin anywhere; kept halves are copied.
+@pytest.mark.parametrize(("make", "copies"), [(ghost, []), (shuffled, [1, 1, 1])])
 @pytest.mark.parametrize("last", [True, False])
 def test_pieces_of_any_channels_where_steps_may_begin_anywhere(
-    handle: Handle, last: bool, tmp_path: Path
+    handle: Handle,
+    make: Callable[[Layers, Value], Value],
+    copies: list[int],
+    last: bool,
+    tmp_path: Path,
 ) -> None:
-    graph = graph_for(ghost)
+    graph = graph_for(make)
     plan = compiled(handle, graph, channels_last=last)
     device = handle.session.device
     is_anywhere = device.target.kind is DeviceKind.CPU and device.step_alignment == 4
-    assert (copied_pieces(plan) == []) is (last and is_anywhere)
+    assert (copied_pieces(plan) == copies) is (last and is_anywhere)
+    kinds = [task.problem.kind for task in plan.schedule.tasks]
+    assert ("split" not in kinds) is (make is ghost or (last and is_anywhere))
     inputs = inputs_of(graph)
     (expected,) = evaluate(graph, inputs).values()
     plan.save(tmp_path / "plan")

@@ -34,6 +34,22 @@ def pixel_pitch(problem: ConvProblem, name: str) -> int | None:
     return (pitch or channels) if channels == 1 or channel == 1 else None
 
 
+def pixel_pitches(problem: ConvProblem) -> tuple[int, int] | None:
+    """Return the pitches of x and of y; None where either has other gaps, or w has any."""
+    x, y = pixel_pitch(problem, "x"), pixel_pitch(problem, "y")
+    return None if x is None or y is None or _has_gaps(problem, "w") else (x, y)
+
+
+def has_only_pitches(problem: ConvProblem) -> Applicability:
+    """Take packed tensors, and x and y with gaps between their pixels only."""
+    if problem.is_packed:
+        return APPLICABLE
+    pitches = pixel_pitches(problem)
+    if pitches is None:
+        return Rejected(Reason.NON_PACKED, "gaps between pixels of x and y only")
+    return _judge(max(pitches))
+
+
 def result_pitch(problem: ConvProblem) -> int | None:
     """Return the pitch of the result's pixels; None where anything else has gaps, too."""
     writes = problem.direction.writes
@@ -49,9 +65,7 @@ def has_only_pitch(problem: ConvProblem) -> Applicability:
     pitch = result_pitch(problem)
     if pitch is None:
         return Rejected(Reason.NON_PACKED, "gaps between pixels of the result only")
-    if pitch > _LARGEST:
-        return Rejected(Reason.SIZE_LIMIT, f"pixels {pitch} elements apart")
-    return APPLICABLE
+    return _judge(pitch)
 
 
 def without_gaps(problem: ConvProblem) -> ConvProblem:
@@ -59,6 +73,12 @@ def without_gaps(problem: ConvProblem) -> ConvProblem:
     if problem.is_packed:
         return problem
     return replace(problem, x_strides=None, w_strides=None, y_strides=None)
+
+
+def _judge(pitch: int) -> Applicability:
+    if pitch > _LARGEST:
+        return Rejected(Reason.SIZE_LIMIT, f"pixels {pitch} elements apart")
+    return APPLICABLE
 
 
 def _has_gaps(problem: ConvProblem, name: str) -> bool:

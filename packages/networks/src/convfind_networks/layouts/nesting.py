@@ -1,8 +1,8 @@
-"""`nested`: values that are computed where they are concatenated to, between others' channels.
+"""`nested`: values that lie between others' channels: where they are joined to, or split from.
 
 Channels last, a concatenation of channels has its pieces side by side in every pixel. A piece
 whose pixels lie as far apart as those of the whole needs no copy; so does a concatenation that
-only grows from layer to layer, as in dense blocks.
+only grows from layer to layer, as in dense blocks. Nor do pieces of a split that are only read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,16 @@ from dataclasses import dataclass, replace
 from convfind_networks.graph import Graph, Node, Within
 from convfind_networks.layouts.assignment import has_layout, is_same_memory
 from convfind_networks.layouts.laid_out import LaidOut
-from convfind_networks.ops import Activate, BatchNorm, Binary, Concat, Convolution, Unary
+from convfind_networks.ops import (
+    Activate,
+    BatchNorm,
+    Binary,
+    Concat,
+    Convolution,
+    Geometry,
+    Split,
+    Unary,
+)
 
 #: Operations whose kernels read pixels that lie apart as quickly as packed ones.
 _READERS = (Activate, BatchNorm, Binary, Concat, Unary)
@@ -63,7 +72,34 @@ class _Nesting:
                     and self._can_be_written(name, place)
                 ):
                     found[name] = place
+        for node in self.graph.nodes:
+            if self._takes_channels_apart(node):
+                found.update(self._split(node))
         return found
+
+    def _takes_channels_apart(self, node: Node) -> bool:
+        """Tell whether a node splits the channels of a computed value, in every pixel."""
+        whole = node.inputs[0] if node.inputs else ""
+        return (
+            isinstance(node.op, Split)
+            and node.op.axis == 1
+            and whole in self.laid_out.channels_last
+            and whole in self.graph.producers
+            and not is_same_memory(self.graph.values[whole])
+        )
+
+    def _split(self, node: Node) -> Iterator[tuple[str, Within]]:
+        """Yield the pieces of a split whose readers find them in the whole."""
+        outputs, channel = set(self.graph.outputs.values()), 0
+        for name in node.outputs:
+            value = self.graph.values[name]
+            if (
+                name not in outputs
+                and channel * value.dtype.itemsize % self.alignment == 0
+                and all(_reads_apart(self.graph, one, name) for one in self.graph.readers[name])
+            ):
+                yield name, Within(node.inputs[0], channel)
+            channel += value.shape[1]
 
     def _joins_channels(self, node: Node) -> bool:
         value = self.graph.values[node.output]
@@ -98,21 +134,30 @@ class _Nesting:
     def _stores_apart(self, node: Node, op: Convolution, before: int) -> bool:
         """Tell whether the kernels that are quickest for a convolution may store pixels apart."""
         window = self.graph.values[node.inputs[1]].shape[2:]
-        step = op.geometry
-        return (
-            (set(window) == {1} or (window == (3, 3) and before % _WHOLE_VECTORS == 0))
-            and set((*step.stride, *step.dilation)) == {1}
-            and step.groups == 1
-            and not step.transposed
-        )
+        is_near = set(window) == {1} or (window == (3, 3) and before % _WHOLE_VECTORS == 0)
+        return is_near and _is_of_neighbours(op.geometry)
 
 
 def _reads_apart(graph: Graph, node: Node, name: str) -> bool:
     """Tell whether a node's kernels read a value as quickly where its pixels lie apart."""
     if isinstance(node.op, Convolution):
         is_data = node.inputs[0] == name and node.inputs.count(name) == 1
-        return is_data and _is_depthwise(graph, node)
+        return is_data and (_is_depthwise(graph, node) or _is_pointwise(graph, node))
     return isinstance(node.op, _READERS)
+
+
+def _is_of_neighbours(step: Geometry) -> bool:
+    """Tell whether a convolution of one group neither steps nor reaches over positions."""
+    return set((*step.stride, *step.dilation)) == {1} and step.groups == 1 and not step.transposed
+
+
+def _is_pointwise(graph: Graph, node: Node) -> bool:
+    """Tell whether a node is a product of each pixel's channels and nothing else."""
+    op = node.op
+    assert isinstance(op, Convolution)
+    window = graph.values[node.inputs[1]].shape[2:]
+    is_padded = any((*op.geometry.padding, *op.geometry.padding_end))
+    return set(window) == {1} and not is_padded and _is_of_neighbours(op.geometry)
 
 
 def _is_depthwise(graph: Graph, node: Node) -> bool:

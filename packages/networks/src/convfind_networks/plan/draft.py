@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -178,19 +178,18 @@ class _Placing:
             if is_there and piece not in self._within:
                 found.append(names[piece])
             offset += self._graph.values[piece].type.nbytes
-        return frozenset(found) | self._nested_pieces(node, names)
+        return frozenset(found) | {names[piece] for piece in self._nested_pieces(whole, pieces)}
 
-    def _nested_pieces(self, node: Node, names: Mapping[str, str]) -> frozenset[str]:
-        """Return the operands of a concatenation that lie between the channels of its result."""
-        if not isinstance(node.op, Concat) or self._within.keys().isdisjoint(node.inputs):
-            return frozenset()
-        whole = self._within.get(node.output, Within(node.output, 0))
-        found, channel = [], whole.channel
-        for piece in node.inputs:
+    def _nested_pieces(self, name: str, pieces: Sequence[str]) -> Iterator[str]:
+        """Yield the pieces that lie between the channels of a whole, where they belong."""
+        if self._within.keys().isdisjoint(pieces):
+            return
+        whole = self._within.get(name, Within(name, 0))
+        channel = whole.channel
+        for piece in pieces:
             if self._within.get(piece) == Within(whole.whole, channel):
-                found.append(names[piece])
+                yield piece
             channel += self._graph.values[piece].shape[1]
-        return frozenset(found)
 
     def _is_done(self, solved: _Solved) -> bool:
         """Tell whether all pieces of a concatenation or a split lie where they belong."""

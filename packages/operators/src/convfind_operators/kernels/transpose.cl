@@ -141,6 +141,12 @@ CF_INLINE void transpose_rest(CF_GLOBAL const ELEMENT *from, const CF_LONG x_ste
 #pragma unroll
       for (int i = 0; i < WIDTH; ++i) vstore16(rows[i], 0, to + (a + i) * y_step);
     }
+  if (count_b == 2 && y_step == 2)  // pairs
+    for (; a + WIDTH <= count_a; a += WIDTH) {
+      const VECTOR one = vload16(0, from + a), two = vload16(0, from + x_step + a);
+      vstore16(zip_low(one, two), 0, to + a * 2);
+      vstore16(zip_high(one, two), 1, to + a * 2);
+    }
   if (count_b == 3 && y_step == 3)  // an image's colours
     for (; a + WIDTH <= count_a; a += WIDTH) {
       const VECTOR one = vload16(0, from + a), two = vload16(0, from + x_step + a), three = vload16(0, from + 2 * x_step + a);

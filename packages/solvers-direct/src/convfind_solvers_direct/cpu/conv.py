@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from convfind.device.target import Target
 from convfind.kit.blocks import Epilogue, Grid, cpu_index, even_parts, has_many_registers, round_up
-from convfind.kit.pixel_pitch import pixel_pitch, without_gaps
+from convfind.kit.pixel_pitch import has_only_pitches, pixel_pitches, without_gaps
 from convfind.kit.recipe_solver import Limit
 from convfind.problem import ConvProblem, Trait
 from convfind.solver import APPLICABLE, Applicability, Reason, Rejected
@@ -26,8 +26,6 @@ _FEW_SUMS = 6, ((4, 1), (2, 2), (1, 4))
 _RESULTS = 8
 #: Source places that such results take, at most: code is unrolled over them.
 _MOST_PLACES = 256
-#: The kernel counts elements from pixel to pixel in 32 bits.
-_LARGEST_PITCH = 2**20
 #: The share of the time that is not spent on edges.
 _BUSY_SHARE = 0.6
 
@@ -100,16 +98,11 @@ class CpuPixels(CpuDirect):
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take gaps between pixels, too, where channels are in groups of one."""
-        answer = super().applicability(problem, target)
-        if not answer or problem.is_packed:
+        if not (answer := super().applicability(problem, target)):
             return answer
-        if problem.w_strides is not None or not (pitches := _pitches(problem)):
-            return Rejected(Reason.NON_PACKED, "gaps between pixels of x and y only")
-        if max(pitches) > _LARGEST_PITCH:
-            return Rejected(Reason.SIZE_LIMIT, f"pixels {max(pitches)} elements apart")
-        if not _is_depthwise(problem, target):
+        if not problem.is_packed and not _is_depthwise(problem, target):
             return Rejected(Reason.NON_PACKED, "gaps are for one channel a group, forward")
-        return answer
+        return has_only_pitches(problem)
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """The index of packed tensors: gaps are not moved."""
@@ -149,6 +142,8 @@ class CpuPixels(CpuDirect):
     def _depthwise(self, problem: ConvProblem, target: Target) -> Recipe:
         """The same by a kernel for one channel a group, pixels any distance apart."""
         shape, epilogue, channels = window(problem), Epilogue.of(problem), problem.groups
+        pitches = pixel_pitches(problem)
+        assert pitches is not None
         rows, columns = _depthwise_tile(shape)
         program = program_of("cpu_depthwise", shape, ROWS=rows, COLUMNS=columns, **epilogue.defines)
         pack = Grid(program, "direct_cpu_pack", -(-channels // VECTOR))(
@@ -160,7 +155,7 @@ class CpuPixels(CpuDirect):
             *(Memory.X, Memory.PACKED, Memory.Y),
             *epilogue.arguments,
             *(channels, *shape.size, *shape.out, *shape.padding),
-            *(strips, *_pitches(problem)),
+            *(strips, *pitches),
         )
         packed = 4 * round_up(channels, VECTOR) * shape.taps
         return Recipe(self.solver_id, (compute,), prepare=(pack,), packed=packed)
@@ -175,12 +170,6 @@ def _is_depthwise(problem: ConvProblem, target: Target) -> bool:
     if shape.span(rows, 0) * shape.span(columns, 1) > _MOST_PLACES:
         return False
     return not problem.is_packed or not has_many_registers(target)
-
-
-def _pitches(problem: ConvProblem) -> tuple[int, ...]:
-    """The elements from pixel to pixel of x and of y; nothing where either has other gaps."""
-    pitches = pixel_pitch(problem, "x"), pixel_pitch(problem, "y")
-    return tuple(pitch for pitch in pitches if pitch is not None) if None not in pitches else ()
 
 
 def _depthwise_tile(shape: Window) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from convfind.device.target import Target
-from convfind.kit.pixel_pitch import has_only_pitch, result_pitch, without_gaps
+from convfind.kit.pixel_pitch import has_only_pitches, pixel_pitches, without_gaps
 from convfind.problem import ConvProblem, Trait
 from convfind.solver import Applicability, Reason, Rejected
 from convfind.solver.recipe import Argument, i32
@@ -40,7 +40,7 @@ class ChannelsLastFlatForward(ChannelsLast):
             return Rejected(Reason.PADDING, "none only")
         if shape.size != shape.out or max(shape.stride) > 1:
             return Rejected(Reason.STRIDE, "1 only")
-        return has_only_pitch(problem)
+        return has_only_pitches(problem)
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """The index of packed tensors: gaps are not written."""
@@ -50,9 +50,9 @@ class ChannelsLastFlatForward(ChannelsLast):
         return filters, positions
 
     def _more_arguments(self, problem: ConvProblem) -> tuple[Argument, ...]:
-        pitch = result_pitch(problem)
-        assert pitch is not None
-        return (i32(pitch),)
+        pitches = pixel_pitches(problem)
+        assert pitches is not None
+        return tuple(map(i32, pitches))
 
     def _depth(self, shape: CpuGeometry) -> int:
         return _DEPTH

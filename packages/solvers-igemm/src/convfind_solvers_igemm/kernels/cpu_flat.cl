@@ -31,22 +31,22 @@ typedef struct {
 
 // The product of one channel at each of `rows` positions by one row of weights.
 INLINE void add_product(float16 (*sum)[VECTORS], const int rows, const int height, __global const float *x,
-                        int channels, __global const float *panel) {
+                        int x_pitch, __global const float *panel) {
   float16 right[VECTORS];
 #pragma unroll
   for (int j = 0; j < VECTORS; j++) right[j] = vload16(j, panel);
 #pragma unroll
   for (int i = 0; i < rows; i++) {
-    const float16 left = x[(long)min(i, height - 1) * channels];
+    const float16 left = x[(long)min(i, height - 1) * x_pitch];
 #pragma unroll
     for (int j = 0; j < VECTORS; j++) sum[i][j] = fma(left, right[j], sum[i][j]);
   }
 }
 
-// `rows` positions, of which `height` exist and others are the last once more; those of y are `pitch` apart. With
+// `rows` positions, of which `height` exist and others are the last once more; those of x and y are `x_pitch` and `pitch` apart. With
 // `steps`, so many channels are written out.
 INLINE void tile(const int height, const int rows, const int steps, const bool first, const bool last, int depth,
-                 __global const float *x, int channels, __global const float *panel, float *sums, __global float *y,
+                 __global const float *x, int x_pitch, __global const float *panel, float *sums, __global float *y,
                  int pitch, int columns, const Epilogue epilogue, Coming coming) {
   float16 sum[MR][VECTORS];
 #pragma unroll
@@ -70,8 +70,8 @@ INLINE void tile(const int height, const int rows, const int steps, const bool f
     k += times * steps;
     for (int n = 0; n < times; n++, x += steps, panel += steps * NR)
 #pragma unroll
-      for (int s = 0; s < steps; s++) add_product(sum, rows, height, x + s, channels, panel + s * NR);
-    for (; k < behind; k++, x++, panel += NR) add_product(sum, rows, height, x, channels, panel);
+      for (int s = 0; s < steps; s++) add_product(sum, rows, height, x + s, x_pitch, panel + s * NR);
+    for (; k < behind; k++, x++, panel += NR) add_product(sum, rows, height, x, x_pitch, panel);
   }
   if (!last) {
 #pragma unroll
@@ -116,50 +116,50 @@ INLINE void tile(const int height, const int rows, const int steps, const bool f
 }
 
 INLINE void tile_of_height(int height, const bool first, const bool last, int depth, __global const float *x,
-                           int channels, __global const float *panel, float *sums, __global float *y, int pitch,
+                           int x_pitch, __global const float *panel, float *sums, __global float *y, int pitch,
                            int columns, const Epilogue epilogue, Coming coming) {
   if (height == MR)
-    tile(MR, MR, STEPS, first, last, depth, x, channels, panel, sums, y, pitch, columns, epilogue, coming);
+    tile(MR, MR, STEPS, first, last, depth, x, x_pitch, panel, sums, y, pitch, columns, epilogue, coming);
   else if (height == MR - 1)
-    tile(MR - 1, MR - 1, STEPS, first, last, depth, x, channels, panel, sums, y, pitch, columns, epilogue, coming);
+    tile(MR - 1, MR - 1, STEPS, first, last, depth, x, x_pitch, panel, sums, y, pitch, columns, epilogue, coming);
   else if (MR > 8 && height > 8)
-    tile(height, MR, 1, first, last, depth, x, channels, panel, sums, y, pitch, columns, epilogue, coming);
+    tile(height, MR, 1, first, last, depth, x, x_pitch, panel, sums, y, pitch, columns, epilogue, coming);
   else if (MR > 4 && height > 4)
-    tile(height, MR < 8 ? MR : 8, 1, first, last, depth, x, channels, panel, sums, y, pitch, columns, epilogue, coming);
+    tile(height, MR < 8 ? MR : 8, 1, first, last, depth, x, x_pitch, panel, sums, y, pitch, columns, epilogue, coming);
   else if (height > 1)
-    tile(height, 4, 1, first, last, depth, x, channels, panel, sums, y, pitch, columns, epilogue, coming);
+    tile(height, 4, 1, first, last, depth, x, x_pitch, panel, sums, y, pitch, columns, epilogue, coming);
   else
-    tile(1, 1, 1, first, last, depth, x, channels, panel, sums, y, pitch, columns, epilogue, coming);
+    tile(1, 1, 1, first, last, depth, x, x_pitch, panel, sums, y, pitch, columns, epilogue, coming);
 }
 
 // Calls of their own: what the kernel keeps in registers would push sums out of them.
-NOINLINE void multiply(int height, int depth, __global const float *x, int channels, __global const float *panel,
+NOINLINE void multiply(int height, int depth, __global const float *x, int x_pitch, __global const float *panel,
                        __global float *y, int pitch, int columns, const Epilogue epilogue, Ahead ahead) {
-  tile_of_height(height, true, true, depth, x, channels, panel, 0, y, pitch, columns, epilogue,
+  tile_of_height(height, true, true, depth, x, x_pitch, panel, 0, y, pitch, columns, epilogue,
                  (Coming){ahead, panel, 0});
 }
 
-NOINLINE void multiply_asking(int height, int depth, __global const float *x, int channels,
+NOINLINE void multiply_asking(int height, int depth, __global const float *x, int x_pitch,
                               __global const float *panel, __global float *y, int pitch, int columns,
                               const Epilogue epilogue, Coming coming) {
-  tile_of_height(height, true, true, depth, x, channels, panel, 0, y, pitch, columns, epilogue, coming);
+  tile_of_height(height, true, true, depth, x, x_pitch, panel, 0, y, pitch, columns, epilogue, coming);
 }
 
-NOINLINE void multiply_part(int height, bool first, bool last, int depth, __global const float *x, int channels,
+NOINLINE void multiply_part(int height, bool first, bool last, int depth, __global const float *x, int x_pitch,
                             __global const float *panel, float *sums, __global float *y, int pitch, int columns,
                             const Epilogue epilogue, Coming coming) {
-  tile_of_height(height, first, last, depth, x, channels, panel, sums, y, pitch, columns, epilogue, coming);
+  tile_of_height(height, first, last, depth, x, x_pitch, panel, sums, y, pitch, columns, epilogue, coming);
 }
 
-INLINE void add_half(float8 *sum, const int rows, __global const float *x, int channels,
+INLINE void add_half(float8 *sum, const int rows, __global const float *x, int x_pitch,
                      __global const float *panel) {
   const float8 right = vload8(0, panel);
 #pragma unroll
-  for (int i = 0; i < rows; i++) sum[i] = fma((float8)(x[(long)i * channels]), right, sum[i]);
+  for (int i = 0; i < rows; i++) sum[i] = fma((float8)(x[(long)i * x_pitch]), right, sum[i]);
 }
 
 // Half a vector of filters, which may be what is left of them, at `rows` positions.
-INLINE void half_tile(const int rows, int depth, __global const float *x, int channels, __global const float *panel,
+INLINE void half_tile(const int rows, int depth, __global const float *x, int x_pitch, __global const float *panel,
                       __global float *y, int pitch, const Epilogue epilogue) {
   float8 sum[2 * MR];
 #pragma unroll
@@ -167,35 +167,35 @@ INLINE void half_tile(const int rows, int depth, __global const float *x, int ch
   const int times = STEPS > 1 ? depth / STEPS : 0;
   for (int n = 0; n < times; n++, x += STEPS, panel += STEPS * NR)
 #pragma unroll
-    for (int s = 0; s < STEPS; s++) add_half(sum, rows, x + s, channels, panel + s * NR);
-  for (int k = times * STEPS; k < depth; k++, x++, panel += NR) add_half(sum, rows, x, channels, panel);
+    for (int s = 0; s < STEPS; s++) add_half(sum, rows, x + s, x_pitch, panel + s * NR);
+  for (int k = times * STEPS; k < depth; k++, x++, panel += NR) add_half(sum, rows, x, x_pitch, panel);
   const float16 bias = biases_of(epilogue, 0, 8);
 #pragma unroll
   for (int i = 0; i < rows; i++) store_half(sum[i], y + (long)i * pitch, bias, epilogue);
 }
 
-NOINLINE void multiply_half(int count, int depth, __global const float *x, int channels, __global const float *panel,
+NOINLINE void multiply_half(int count, int depth, __global const float *x, int x_pitch, __global const float *panel,
                             __global float *y, int pitch, const Epilogue epilogue) {
   for (int p = 0; p < count;) {
-    __global const float *source = x + (long)p * channels;
+    __global const float *source = x + (long)p * x_pitch;
     __global float *to = y + (long)p * pitch;
     const int rows = count - p >= 2 * MR ? 2 * MR : count - p >= MR ? MR : 1;
     if (rows == 2 * MR)
-      half_tile(2 * MR, depth, source, channels, panel, to, pitch, epilogue);
+      half_tile(2 * MR, depth, source, x_pitch, panel, to, pitch, epilogue);
     else if (rows == MR)
-      half_tile(MR, depth, source, channels, panel, to, pitch, epilogue);
+      half_tile(MR, depth, source, x_pitch, panel, to, pitch, epilogue);
     else
-      half_tile(1, depth, source, channels, panel, to, pitch, epilogue);
+      half_tile(1, depth, source, x_pitch, panel, to, pitch, epilogue);
     p += rows;
   }
 }
 
 // Global size: (runs of filters, runs of positions, 1), so that a core that takes work-items side by side has all
 // filters of its positions; `share` positions and `strip` filters each, `strip` a multiple of NR. All pixels are one
-// row; those of y are `pitch` apart.
+// row; those of x are `x_pitch` apart, those of y `pitch`.
 __kernel ONE_ITEM void igemm_cpu_flat(__global const float *restrict x, __global const float *restrict packed,
                                       __global float *restrict y, GEOMETRY, CF_EPILOGUE_PARAMETERS, const int share,
-                                      const int strip, const int pitch) {
+                                      const int strip, const int x_pitch, const int pitch) {
   const Epilogue epilogue = CF_EPILOGUE(y);
   const int begin = get_global_id(1) * share, end = min(o_w, begin + share);
   const int k0 = get_global_id(0) * strip, k1 = min(filters, k0 + strip);
@@ -213,7 +213,7 @@ __kernel ONE_ITEM void igemm_cpu_flat(__global const float *restrict x, __global
       const Epilogue own = CF_EPILOGUE_FROM(epilogue, k);
       __global const float *panel = packed + (long)(k / NR) * channels * NR;
       if (VECTORS == 1 && blocks == 1 && k1 - k == VEC / 2) {
-        multiply_half(behind - from, channels, x + (long)from * channels, channels, panel, y + (long)from * pitch + k,
+        multiply_half(behind - from, channels, x + (long)from * x_pitch, x_pitch, panel, y + (long)from * pitch + k,
                       pitch, own);
         continue;
       }
@@ -222,18 +222,18 @@ __kernel ONE_ITEM void igemm_cpu_flat(__global const float *restrict x, __global
         __global const float *next = panel + (long)(c + depth) * NR;
         for (int p = from; p < behind;) {
           const int height = next_height(behind - p);
-          __global const float *source = x + (long)p * channels + c;
+          __global const float *source = x + (long)p * x_pitch + c;
           __global float *to = y + (long)p * pitch + k;
           // What comes from far away is asked for where it is read first.
           const Coming coming = {
-              {source + (long)height * channels, channels, k == k0 ? min(MR, end - p - height) : 0}, next, asked};
+              {source + (long)height * x_pitch, x_pitch, k == k0 ? min(MR, end - p - height) : 0}, next, asked};
           next += depth / VEC * asked * NR;
           if (blocks == 1 && asked == 0)
-            multiply(height, depth, source, channels, panel, to, pitch, k1 - k, own, coming.x);
+            multiply(height, depth, source, x_pitch, panel, to, pitch, k1 - k, own, coming.x);
           else if (blocks == 1)
-            multiply_asking(height, depth, source, channels, panel, to, pitch, k1 - k, own, coming);
+            multiply_asking(height, depth, source, x_pitch, panel, to, pitch, k1 - k, own, coming);
           else
-            multiply_part(height, b == 0, b + 1 == blocks, depth, source, channels, panel + (long)c * NR,
+            multiply_part(height, b == 0, b + 1 == blocks, depth, source, x_pitch, panel + (long)c * NR,
                           sums + (p - from) * NR, to, pitch, k1 - k, own, coming);
           p += height;
         }
