@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,16 @@ import onnx
 import torch
 from torch import nn
 
-from convfind_networks import Graph, GraphBuilder, TensorType, Value, evaluate
+from convfind_networks import (
+    Graph,
+    GraphBuilder,
+    Node,
+    TensorType,
+    Value,
+    assign_layouts,
+    evaluate,
+)
+from convfind_networks.layouts import LaidOut, lay_out
 
 LIGHT_MODELS = sorted((Path(onnx.__file__).parent / "backend/test/data/light").glob("*.onnx"))
 
@@ -47,6 +57,15 @@ def graph_of(make: Callable[..., Value | dict[str, Value]], *shapes: tuple[int, 
     ]
     made = make(builder, *inputs)
     return builder.graph(made if isinstance(made, dict) else {"y": made})
+
+
+def laid_out_alike(graph: Graph, *, last: bool = True) -> LaidOut:
+    """Return a graph whose values are channels-last wherever they can be, or nowhere."""
+
+    def node_cost(_: Node, reads_last: bool, writes_last: bool) -> float:
+        return math.inf if reads_last != writes_last else float(reads_last != last)
+
+    return lay_out(graph, assign_layouts(graph, node_cost, lambda _: 0.0))
 
 
 def random_inputs(graph: Graph, seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:

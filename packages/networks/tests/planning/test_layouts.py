@@ -41,6 +41,7 @@ from convfind_networks.ops import (
     MatMul,
     PoolKind,
     Reshape,
+    Split,
     Transpose,
 )
 from convfind_networks.plan.posing import Posing
@@ -206,6 +207,20 @@ def test_transposes_around_a_channels_last_network_cost_nothing(shape: tuple[int
     laid_out = lay_out(graph, plan)
     assert [type(node.op) for node in laid_out.graph.nodes] == [Reshape, Convolution, Reshape]
     assert len(laid_out.channels_last) == 2
+
+
+def test_pieces_that_only_change_places_are_not_copied_between_layouts() -> None:
+    def make(b: GraphBuilder, x: Value) -> Value:
+        x = b.add(Reshape((1, 2, 2, 4)), conv(b, conv(b, x)))
+        first, second = b.add_all(Split(1, (1, 1)), x)
+        whole = b.add(Concat(1), second, b.add(RELU, first))
+        return conv(b, conv(b, b.add(Reshape(X), plus(b, x, whole))))
+
+    graph = graph_of(make, X)
+    plan = channels_last_where_possible(graph)
+    assert_consistent(graph, plan)
+    last = {node.op.kind for node in graph.nodes if plan.nodes[node.output][0]}
+    assert last == {"Convolution"}
 
 
 def test_other_transposes_stay() -> None:

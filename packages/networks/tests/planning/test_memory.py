@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from networks_for_tests import LIGHT_MODELS, graph_of, random_inputs
+from networks_for_tests import LIGHT_MODELS, graph_of, laid_out_alike, random_inputs
 
 from convfind_networks import (
     Graph,
@@ -105,7 +105,7 @@ def planned(graph: Graph) -> MemoryPlan:
 
 def planned_channels_last(graph: Graph) -> MemoryPlan:
     """The same with values that lie channels-last where they can, and outputs apart."""
-    laid_out = nested(lay_out(graph, channels_last_where_possible(graph)), alignment=16)
+    laid_out = nested(laid_out_alike(graph), alignment=16)
     plan = plan_memory(
         laid_out.graph,
         channels_last=laid_out.channels_last,

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from networks_for_tests import graph_of
+from networks_for_tests import graph_of, laid_out_alike
 from plans_for_tests import Layers
 
-from convfind_networks import Value, channels_last_where_possible
+from convfind_networks import Value
 from convfind_networks.graph import Within
-from convfind_networks.layouts import LaidOut, lay_out, nested
+from convfind_networks.layouts import LaidOut, nested
 from convfind_networks.ops import Concat, Convolution, Epilogue, Geometry, LayoutCopy, Split
 
 X = (2, 32, 5, 7)
@@ -26,8 +26,7 @@ def nested_of(
 ) -> LaidOut:
     """Lay out a graph channels last, or first, and nest what can be."""
     graph = graph_of(lambda b, x: make(Layers(b), x), x)
-    laid_out = lay_out(graph, channels_last_where_possible(graph, prefer=last))
-    return nested(laid_out, alignment=alignment)
+    return nested(laid_out_alike(graph, last=last), alignment=alignment)
 
 
 def join(make: Layers, *pieces: Value) -> Value:
