@@ -59,11 +59,14 @@ def noise_notes(noisy: int) -> tuple[str, ...]:
 
 
 def doubt_notes(finds: int) -> tuple[str, ...]:
-    """Say what becomes of finds that other work disturbed, where there are any."""
+    """Say what becomes of finds that are in doubt, where there are any."""
     if not finds:
         return ()
     were = "1 find was" if finds == 1 else f"{finds} finds were"
-    return (f"{were} disturbed by other work on the machine; the next one measures again",)
+    return (
+        f"{were} disturbed by other work on the machine, or known in another version of the "
+        "fastest solver; the next one that measures does so again",
+    )
 
 
 def format_error(error: float | None) -> str:

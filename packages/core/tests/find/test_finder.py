@@ -9,12 +9,14 @@ import pytest
 
 from convfind.device.target import Target
 from convfind.errors import DeviceError, NoSolverError, SettingsError
+from convfind.find.decision import decide
 from convfind.find.result import FindOrigin
 from convfind.find.solution import TimeOrigin
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
 from convfind.solver.applicability import Applicability
 from convfind.testing import MockSolver
+from convfind.testing.solvers import MockTimed
 
 
 def test_a_wrong_solution_is_reported_quarantined_and_never_recorded(
@@ -222,6 +224,39 @@ def test_a_raised_solver_version_makes_records_void(bench: Any, problem: ConvPro
     Newer.version = 2
     found = bench.open("mock-last-resort", extra=[Newer()]).find(problem)
     assert (found.origin, found.measured) == (FindOrigin.MEASURED, 1)
+
+
+@pytest.mark.parametrize(("now", "best"), [(30, "leader"), (70, "second")])
+def test_who_led_in_an_earlier_version_runs_again_beside_the_best_of_the_others(
+    bench: Any, problem: ConvProblem, now: int, best: str
+) -> None:
+    def fields(microseconds: int, version: int) -> list[MockSolver]:
+        leader = MockTimed("leader", microseconds)
+        leader.version = version  # type: ignore[misc]  # of this one
+        return [leader, MockTimed("second", 50), MockTimed("third", 60)]
+
+    with bench.open("mock-last-resort", extra=fields(40, 1)) as handle:
+        assert handle.find(problem).best.solver == "leader"
+    handle = bench.open("mock-last-resort", extra=fields(now, 2))
+    served = handle.find(problem, "FAST")
+    assert (served.best.solver, served.measured, served.is_in_doubt) == ("second", 0, True)
+    decision = decide(problem, handle.session, handle.policy())
+    assert decision.runs == ("leader", "second")
+    assert "another version" in decision.reason
+    found = handle.find(problem)
+    assert (found.measured, found.best.solver, found.is_in_doubt) == (2, best, False)
+    again = handle.find(problem)
+    assert (again.measured, again.best.solver, again.is_in_doubt) == (0, best, False)
+
+
+def test_who_lost_in_an_earlier_version_is_measured_alone(bench: Any, problem: ConvProblem) -> None:
+    fields = [MockTimed("leader", 40), MockTimed("second", 50)]
+    with bench.open("mock-last-resort", extra=fields) as handle:
+        handle.find(problem)
+    fields[1].version = 2  # type: ignore[misc]  # of this one
+    handle = bench.open("mock-last-resort", extra=fields)
+    assert not handle.find(problem, "FAST").is_in_doubt
+    assert (handle.find(problem).measured, handle.find(problem).measured) == (1, 0)
 
 
 def test_constant_weights_are_a_record_of_their_own(bench: Any, problem: ConvProblem) -> None:

@@ -82,6 +82,8 @@ class Decision:
                 return f"the policy checks {self.policy.check_hit.value} of what is recorded"
             case Action.EXTEND if self.is_in_doubt:
                 return f"{', '.join(self.runs)} ran beside other work, and may be faster or slower"
+            case Action.EXTEND if self.known.outdated:
+                return f"{', '.join(self.runs)}: the fastest one was measured in another version"
             case Action.EXTEND:
                 return f"no search has decided about {', '.join(self.runs)}"
         if self.policy.on_miss is OnMiss.ESTIMATE:

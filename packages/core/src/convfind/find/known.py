@@ -37,6 +37,8 @@ INDEX: Final = "index"
 SIBLINGS: Final = ("record of a related device", "model of a related device")
 
 _RECORD, _PLAIN, _MODEL, _INDEX = 0.1, 0.1, 0.15, 0.3
+#: The same of a record of a solver in another version, which may do something else.
+_EARLIER = 0.3
 #: The same of a record of the layer at another size, for each doubling or halving: of the batch,
 #: and of both axes of images.
 _BATCH, _SIZE = 0.12, 0.2
@@ -207,10 +209,19 @@ def _records(
             if found := times(here, other):
                 yield Source(name, error, found)
                 break
+    if found := _earlier(records.times(here, problem), ids):
+        yield Source("record of another version", _EARLIER, found)
     for identity, common in _relatives(session):
         if found := times(identity, problem):
             yield Source(SIBLINGS[0], _SIBLING_RECORD[common], found)
             return
+
+
+def _earlier(recorded: Mapping[str, float], ids: Mapping[str, str]) -> dict[str, float]:
+    """Return the times of solvers that were recorded in another version alone."""
+    known = {ids[name] for name in recorded if name in ids}
+    others = {name.rpartition("@")[0]: time for name, time in recorded.items() if name not in ids}
+    return {one: others[one] for one in ids.values() if one in others and one not in known}
 
 
 def _apart(

@@ -32,11 +32,17 @@ class Recalled:
     rejected: dict[str, Rejected] = field(default_factory=dict)
     considered: frozenset[str] = frozenset()
     in_doubt: frozenset[str] = frozenset()  # versioned ids, measured beside other work
+    outdated: frozenset[str] = frozenset()  # versioned ids, faster than all others as they were
 
     @property
     def answers(self) -> bool:
         """True where a recorded solution fits the workspace limit."""
         return any(not solution.over_limit for solution in self.solutions)
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """True where another one may be the fastest, and a find that measures finds out."""
+        return bool(self.in_doubt or self.outdated)
 
     @property
     def origin(self) -> FindOrigin:
@@ -94,7 +100,27 @@ def _recalled(
         if not has_other_kernels(record, solver, problem, session, record.workspace):
             break
         solutions, considered = solutions[1:], considered - {versioned_id(solver)}
-    return Recalled(solutions, rejected, considered, doubtful(stored.entry))
+    outdated = _outdated(stored.entry, solutions, session, policy) - considered
+    return Recalled(solutions, rejected, considered, doubtful(stored.entry), outdated)
+
+
+def _outdated(
+    entry: FindEntry, solutions: Sequence[Solution], session: Session, policy: Policy
+) -> frozenset[str]:
+    """Return the installed versions of the solvers that were faster than all whose records hold."""
+    best = next((one.time_ms for one in solutions if not one.over_limit), None)
+    found = set()
+    for record in entry.records:
+        solver = session.registry.find_solver(record.solver)
+        if (
+            solver is not None
+            and solver.version != record.solver_version
+            and record.constant_weights == policy.constant_weights
+            and policy.allows(record.solver, solver.algorithm)
+            and (best is None or record.time_ms < best)
+        ):
+            found.add(versioned_id(solver))
+    return frozenset(found)
 
 
 def _considered(entry: FindEntry, policy: Policy) -> frozenset[str]:
@@ -148,6 +174,9 @@ def unmeasured(problem: Problem, session: Session, policy: Policy, recalled: Rec
         and (solver.is_dynamic or not policy.dynamic_only)
         and policy.allows(solver.solver_id, solver.algorithm)
     ]
+    if not recalled.outdated.isdisjoint(map(versioned_id, unknown)):
+        # What led in an earlier version runs beside the best of the others, in the same moment.
+        unknown += _best_recorded(session, recalled)
     # Most solvers that came after a record was shipped do not take its problem at all.
     if not any(asking.applicability(solver, problem, session.target) for solver in unknown):
         return Screening(())
@@ -160,6 +189,11 @@ def unmeasured(problem: Problem, session: Session, policy: Policy, recalled: Rec
         ),
         screening.rejected,
     )
+
+
+def _best_recorded(session: Session, recalled: Recalled) -> list[Solver]:
+    names = [one.solver for one in recalled.solutions if not one.over_limit]
+    return [session.registry.solver(name) for name in names[:1]]
 
 
 def _has_room(

@@ -38,7 +38,7 @@ class FindResult:
     measured: int = 0  # solutions that the device timed
     elapsed: float = 0.0  # seconds
     flops: float | None = None  # operations of the problem's direct formula
-    is_in_doubt: bool = False  # measured beside other work; the next find measures again
+    is_in_doubt: bool = False  # another may be the fastest; the next find measures again
 
     @property
     def summary(self) -> str:

@@ -31,7 +31,7 @@ class Tally:
 
     def answer(self, known: Recalled) -> FindResult:
         """Return what the database knows as the result."""
-        self.is_in_doubt = bool(known.in_doubt)
+        self.is_in_doubt = known.is_in_doubt
         return self.result(known.solutions, known.origin, known.rejected)
 
     def result(

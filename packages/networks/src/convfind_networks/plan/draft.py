@@ -92,7 +92,11 @@ def _notes(found: Mapping[Any, FindResult]) -> tuple[str, ...]:
     in_doubt = sum(found[problem].is_in_doubt for problem in measured)
     said = (
         (estimated, "are served by estimates: not measured yet"),
-        (in_doubt, "were measured beside other work: compile again, and they are measured again"),
+        (
+            in_doubt,
+            "were measured beside other work, or in another version of the fastest solver: compile "
+            "again, and they are measured again",
+        ),
     )
     return tuple(f"{count} of {len(measured)} problems {what}" for count, what in said if count)
 
