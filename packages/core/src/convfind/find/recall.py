@@ -175,7 +175,7 @@ def unmeasured(problem: Problem, session: Session, policy: Policy, recalled: Rec
         and policy.allows(solver.solver_id, solver.algorithm)
     ]
     if not recalled.outdated.isdisjoint(map(versioned_id, unknown)):
-        # What led in an earlier version runs beside the best of the others, in the same moment.
+        # The leader of an earlier version runs beside the best of the others, in the same moment.
         unknown += _best_recorded(session, recalled)
     # Most solvers that came after a record was shipped do not take its problem at all.
     if not any(asking.applicability(solver, problem, session.target) for solver in unknown):
