@@ -132,15 +132,18 @@ def test_attention_compiles_and_spills_nothing(
     target = absent(arch)
     compiler = Compiler(target)
     operators = pytest.importorskip("convfind_operators")
-    for length in (197, 2048):
-        shape = (2, 3, length, depth)
+    for length, allow_tf32 in ((197, False), (2048, False), (2048, arch in LARGE)):
+        shape = (2, 30, length, depth)
         mask = {"mask": (2, 1, 1, length), "mask_dtype": dtype} if "mask" in how else how
-        problem = operators.AttentionProblem(q=shape, k=shape, v=shape, dtype=dtype, **mask)
+        problem = operators.AttentionProblem(
+            q=shape, k=shape, v=shape, dtype=dtype, allow_tf32=allow_tf32, **mask
+        )
         recipe = operators.solver_of(problem, target).solution(problem, target)
         (program,) = recipe.programs
         compiler.compile(program)
         (kernel,) = figures_in(compiler.build_log(program)).values()
         assert kernel.spilled <= _FEW
+        assert not kernel.is_serialized
 
 
 @pytest.mark.parametrize("arch", NVIDIA_ARCHITECTURES)

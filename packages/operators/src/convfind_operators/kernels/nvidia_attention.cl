@@ -47,6 +47,7 @@
 #define PER_PIECE (16 / BYTES)
 #define PER_STEP (32 / BYTES)  // elements along the sum of a product of matrix units
 #define PARTS (BYTES == 4 && !TF32 ? 2 : 1)
+#define APART (BYTES == 4 && CAUSAL)  // whether scores are hidden by a loop of its own, which takes fewer registers
 #define PANELS(width) (((width) * BYTES + 127) / 128)
 #define KEY_BYTES (KEYS * 128 * PANELS(DEPTH))
 #define STAGE_BYTES (KEY_BYTES + KEYS * 128 * PANELS(VALUES))
@@ -235,7 +236,13 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void operators_nvidia_attention(
           *score = MASKED(*score, at + (i / 4 * 8 + i % 2) * MASK_KEY);
         }
 #endif
-        if (is_cut && (key >= keys || (CAUSAL && key > query))) *score = LEAST;
+        if (!APART && is_cut && (key >= keys || (CAUSAL && key > query))) *score = LEAST;
+      }
+      if (APART && is_cut) {
+        CF_UNROLL for (int i = 0; i < KEYS / 2; ++i) {
+          const int key = begin + i / 4 * 8 + i % 2, query = top + 16 * f + i % 4 / 2 * 8;
+          if (key >= keys || (CAUSAL && key > query)) scores[f][i / 4][i % 4] = LEAST;
+        }
       }
       CF_UNROLL for (int h = 0; h < 2; ++h) {
         float most = largest[f][h];
