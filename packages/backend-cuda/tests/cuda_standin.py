@@ -24,6 +24,7 @@ import convfind_backend_cuda.memory
 import convfind_backend_cuda.module
 import convfind_backend_cuda.ready_launch
 import convfind_backend_cuda.stream
+import convfind_backend_cuda.tensor_map
 from convfind.device.target import DeviceKind, Target
 from convfind_backend_cuda.driver_call import LaunchConfig
 
@@ -45,10 +46,21 @@ _MODULES = (
     convfind_backend_cuda.module,
     convfind_backend_cuda.ready_launch,
     convfind_backend_cuda.stream,
+    convfind_backend_cuda.tensor_map,
 )
 OK = real.CUresult.CUDA_SUCCESS
 _CAPTURE = real.CUstreamCaptureStatus
 Kernel = Callable[[bytes], None]
+
+
+class _Map:
+    """A map of a tensor, as the bindings return one."""
+
+    def __init__(self, made: Any) -> None:
+        self._made = made
+
+    def getPtr(self) -> int:
+        return ctypes.addressof(self._made)
 
 
 class StandinDriver:
@@ -80,7 +92,7 @@ class StandinDriver:
         }
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("CU"):
+        if name.startswith(("CU", "cuuint")):
             return getattr(real, name)
         raise AttributeError(name)
 
@@ -211,6 +223,19 @@ class StandinDriver:
         function = next(self._numbers)
         self._functions[function] = name.decode()
         return OK, function
+
+    def cuTensorMapEncodeTiled(self, *given: Any) -> tuple[Any, ...]:
+        return self._map("tiled", *given)
+
+    def cuTensorMapEncodeIm2col(self, *given: Any) -> tuple[Any, ...]:
+        return self._map("im2col", *given)
+
+    def _map(self, kind: str, dtype: Any, rank: int, address: int, *given: Any) -> tuple[Any, ...]:
+        """Note what a map is made of; it holds nothing but the address."""
+        numbers = [list(map(int, one)) for one in given if isinstance(one, list)]
+        self.journal.append(("map", kind, dtype.name, address, *numbers))
+        made = ctypes.create_string_buffer(address.to_bytes(8, "little"), 128)
+        return self._status("cuTensorMapEncode"), _Map(made)
 
     def cuFuncLoad(self, function: int) -> tuple[Any, ...]:
         return (OK,)

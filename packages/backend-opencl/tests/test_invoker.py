@@ -18,11 +18,13 @@ from convfind.solver.recipe import (
     Memory,
     ScalarArg,
     Step,
+    TensorMapArg,
     f32,
     i32,
     i64,
     u32,
 )
+from convfind.types import DataType
 from convfind_backend_opencl.backend import OpenCLBackend
 from convfind_backend_opencl.device import OpenCLDevice
 
@@ -267,6 +269,11 @@ def test_sizes_that_do_not_fit(
         ("reverse_groups", (X, Y, LocalArg(0)), "local memory of"),
         ("reverse_groups", (X, Y, LocalArg(1 << 40)), "local memory of"),
         ("spin", (BufferArg(Memory.Y, 2), i32(1)), "byte 2 of y is no multiple of"),
+        (
+            "reverse_groups",
+            (X, Y, TensorMapArg("x", 0, DataType.FLOAT32, (8,), (), (8,))),
+            "argument 2 of .*: only CUDA has tensor maps",
+        ),
         ("missing", (X,), "has no kernel 'missing'; it has: .*affine"),
     ],
 )

@@ -12,13 +12,16 @@ import pytest
 from devices_for_tests import H200
 from numpy.typing import NDArray
 
+from convfind.kit.blocks import TunableVariant
 from convfind.problem import ConvProblem
 from convfind.runtime.backend import Device, InvokeArgs
 from convfind.solver.kernel_source import KernelSource
+from convfind.solver.kernel_spec import KernelLanguage
 from convfind.solver.recipe import Launch
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_igemm.nvidia.conv import MatrixConvSolver
 from convfind_solvers_igemm.nvidia.form import Filter, geometry_of, products
+from convfind_solvers_igemm.nvidia.tma import TmaConvSolver
 
 pytest_plugins = ["convfind.testing.fixtures"]
 
@@ -59,13 +62,14 @@ class PackAlone(KernelSource):
         return text
 
 
-def packed(device: Device, solver: MatrixConvSolver, problem: ConvProblem, w: Words) -> Words:
+def packed(device: Device, solver: TunableVariant, problem: ConvProblem, w: Words) -> Words:
     """Run the launch; what nothing was written to is full of ones."""
     solution = solver.solution(problem, H200)
     (launch,) = solution.prepare
     assert isinstance(launch, Launch)
     program = launch.kernel.program
-    program = replace(program, source=PackAlone(program.source.package, ""), options=())
+    alone = PackAlone(program.source.package, "")
+    program = replace(program, source=alone, language=KernelLanguage.SHARED, options=())
     launch = replace(launch, kernel=replace(launch.kernel, program=program))
     loaded = device.load(program, device.compile(program))
     result = np.full(solution.packed, 255, np.uint8)
@@ -154,3 +158,22 @@ def test_weights_are_where_the_kernel_reads_them(
         assert (np.abs(parts[:, :, 0] - exact) <= 2.0**-11 * np.abs(exact)).all(), problem
         if products(problem) == 3:
             assert (parts[:, :, 0] + parts[:, :, 1] == exact).all(), problem
+
+
+@pytest.mark.parametrize("kind", ["tf32", "float16"])
+def test_what_is_fetched_by_maps_is_packed_with_channels_inside(
+    kind: str, convfind_device: Device
+) -> None:
+    solver = TmaConvSolver(Direction.BACKWARD_DATA)
+    for x, w in (((2, 8, 17, 19), (24, 8, 5, 5)), ((1, 136, 9, 9), (72, 136, 3, 3))):
+        problem = ConvProblem.create(solver.direction, x, w, layout="NHWC", **KINDS[kind])  # type: ignore[arg-type]
+        numbers = np.random.default_rng(0).standard_normal(math.prod(w), np.float32)
+        words: Words = numbers.view(np.uint32)
+        if kind == "float16":
+            words = numbers.astype(np.float16).view(np.uint16)
+        form = Filter(problem, geometry_of(problem), by_maps=True)
+        wanted = rows_of(problem, form, words)
+        found = packed(convfind_device, solver, problem, words)
+        if kind == "tf32":
+            wanted = (wanted + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
+        assert (found.reshape(wanted.shape) == wanted).all(), problem

@@ -12,6 +12,7 @@ from convfind.device.target import Target
 from convfind.errors import BackendUnavailableError
 from convfind.runtime.backend import Backend
 from convfind_backend_cuda.architectures import KNOWN, plain
+from convfind_backend_cuda.languages import LANGUAGES
 
 if TYPE_CHECKING:
     from convfind_backend_cuda.compiler import Compiler
@@ -25,6 +26,7 @@ class CudaBackend(Backend):
     """CUDA through its driver API and NVRTC."""
 
     name = "cuda"
+    languages = LANGUAGES
 
     def __init__(self) -> None:
         self._found: tuple[Target, ...] = ()

@@ -12,11 +12,13 @@ from convfind.errors import KernelBuildError
 from convfind.kit.register_limit import OPTION
 from convfind.solver.kernel_spec import Program
 from convfind_backend_cuda.architectures import compiled_for
+from convfind_backend_cuda.languages import LANGUAGES
 
 
 class Compiler(ProgramCompiler):
     """NVRTC for one target. It works without the driver, and without a device."""
 
+    languages = LANGUAGES
     magic = b"convfind-cuda-1\0"  # another number for other options
 
     def __init__(self, target: Target) -> None:

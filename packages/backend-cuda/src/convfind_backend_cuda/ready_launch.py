@@ -24,6 +24,7 @@ from convfind_backend_cuda.driver_call import LaunchConfig, in_context, launch_k
 from convfind_backend_cuda.errors import checked, failure
 from convfind_backend_cuda.module import LoadedProgram
 from convfind_backend_cuda.queue import Queue
+from convfind_backend_cuda.tensor_map import tensor_map
 
 #: Work-groups that CUDA launches along the first axis, and along the others.
 _MOST_GROUPS = (2**31 - 1, 65535, 65535)
@@ -40,7 +41,7 @@ class ReadyLaunch:
         program = loaded_program(launch.kernel, loaded, LoadedProgram)
         function = program.kernel(launch.kernel)
         LaunchLimits(group=_attribute(function, "MAX_THREADS_PER_BLOCK", self.name)).check(launch)
-        self._arguments = PackedArguments.of(launch)
+        self._arguments = PackedArguments.of(launch, tensor_map)
         check_arguments(self.name, self._arguments.sizes, declared_sizes(function))
         local = self._arguments.local_memory
         if local:

@@ -23,7 +23,7 @@ from convfind.device.target import DeviceKind, Target
 from convfind.errors import DeviceError, LaunchError
 from convfind.runtime.backend import InvokeArgs
 from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Fill, Launch, LocalArg, Step
+from convfind.solver.recipe import BufferArg, Fill, Launch, LocalArg, Step, TensorMapArg
 from convfind_backend_opencl.addressed import AddressedLaunch, AddressedSteps
 from convfind_backend_opencl.compiler import LoadedProgram
 from convfind_backend_opencl.cpu_threads import Caller
@@ -183,6 +183,8 @@ class _ReadyLaunch:
             if isinstance(argument, BufferArg):
                 buffers.append((index, argument.memory, argument.offset))
                 continue
+            if isinstance(argument, TensorMapArg):
+                raise LaunchError(f"argument {index} of {self.name}: only CUDA has tensor maps")
             with opencl_errors(f"argument {index} of {self.name}, {argument},", LaunchError):
                 if isinstance(argument, LocalArg):
                     local = cl.LocalMemory(argument.size)

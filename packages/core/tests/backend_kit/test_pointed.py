@@ -15,7 +15,17 @@ from convfind.backend_kit.ready import ReadyFill, ReadyGemm
 from convfind.errors import LaunchError
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Fill, Launch, LibraryGemm, Matrix, ScalarArg, i32
+from convfind.solver.recipe import (
+    BufferArg,
+    Fill,
+    Launch,
+    LibraryGemm,
+    Matrix,
+    ScalarArg,
+    TensorMapArg,
+    i32,
+    moved_to,
+)
 from convfind.types import DataType
 
 KERNEL = KernelSpec(Program(KernelSource("convfind.testing", "kernels/mock.cl")), "f")
@@ -39,6 +49,34 @@ def test_arguments_that_are_numbers_stay_beside_addresses() -> None:
     for x, y in ((16, 32), (1 << 63, 64), (16, 32)):
         point([*memory.staying, x, y])
         assert bytes(arguments.data) == struct.pack("=i4xQQQh", -3, y + 512, 1 << 40, x, 2)
+
+
+MAP = TensorMapArg("x", 32, DataType.FLOAT32, sizes=(8, 4), strides=(8,), box=(8, 4))
+
+
+def test_maps_are_written_where_memory_is_now() -> None:
+    launch = Launch(KERNEL, (i32(1), MAP, BufferArg("y")), (64,), (16,))
+    arguments = PackedArguments.of(launch, lambda arg, at: struct.pack("<QQ112x", at, arg.box[0]))
+    assert arguments.sizes == (4, 128, 8)
+    point = arguments.pointed(AddressedMemory({}, SIZES))
+    for x, y in ((4096, 64), (1 << 40, 128)):
+        point([x, y])
+        assert bytes(arguments.data) == struct.pack("<i124xQQ112xQ", 1, x + 32, 8, y)
+    arguments.bind({"x": buffer(512), "y": buffer(1024)})
+    assert struct.unpack_from("<Q", arguments.data, 128) == (512 + 32,)
+    with pytest.raises(LaunchError, match="byte 32 of x is outside its 16 bytes"):
+        arguments.bind({"x": buffer(512, 16), "y": buffer(1024)})
+
+
+def test_maps_move_with_their_memory_and_need_a_runtime_that_has_them() -> None:
+    launch = Launch(KERNEL, (MAP,), (64,), (16,))
+    (moved,) = moved_to([launch], {"x": BufferArg("workspace", 512)})
+    assert isinstance(moved, Launch)
+    (found,) = moved.arguments
+    assert isinstance(found, TensorMapArg)
+    assert (found.memory, found.offset, found.sizes) == ("workspace", 512 + 32, (8, 4))
+    with pytest.raises(LaunchError, match=r"argument 0 of f of .*mock.cl: only CUDA has"):
+        PackedArguments.of(launch)
 
 
 def test_steps_have_the_addresses_of_the_last_call() -> None:

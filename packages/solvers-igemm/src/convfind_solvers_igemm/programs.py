@@ -9,3 +9,5 @@ from convfind.solver.kernel_spec import KernelLanguage
 CPU = Kernels("convfind_solvers_igemm", KernelLanguage.OPENCL_C)
 #: For GPUs, and of solvers for any device.
 GPU = Kernels("convfind_solvers_igemm")
+#: For NVIDIA's GPUs through CUDA alone.
+CUDA = Kernels("convfind_solvers_igemm", KernelLanguage.CUDA)

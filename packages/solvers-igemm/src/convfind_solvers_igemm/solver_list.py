@@ -20,6 +20,7 @@ from convfind_solvers_igemm.gpu.conv import ConvSolver
 from convfind_solvers_igemm.gpu.dot import DotSolver
 from convfind_solvers_igemm.gpu.weights import WeightsSolver
 from convfind_solvers_igemm.nvidia.conv import MatrixConvSolver
+from convfind_solvers_igemm.nvidia.tma import TmaConvSolver
 from convfind_solvers_igemm.nvidia.weights import MatrixWeightsSolver
 
 #: Sizes compiled in first: that is quicker where there is time to compile and to measure.
@@ -60,6 +61,7 @@ def cpu_solvers() -> list[Solver]:
 def gpu_solvers() -> list[Solver]:
     """Return those for GPUs."""
     return [
+        *map(TmaConvSolver, TO_TENSORS),
         *(one for fixed in _FORMS for one in variants(partial(MatrixConvSolver, fixed=fixed))),
         *(MatrixWeightsSolver(fixed=fixed) for fixed in _FORMS),
         *(DotSolver(channels_last=last, fixed=fixed) for fixed in _FORMS for last in LAYOUTS),

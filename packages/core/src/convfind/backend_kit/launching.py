@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TypeVar
@@ -14,10 +14,14 @@ from convfind.backend_kit.addressed import AddressBuffer
 from convfind.backend_kit.pointed import AddressedMemory, Point
 from convfind.errors import LaunchError
 from convfind.solver.kernel_spec import KernelSpec, Program
-from convfind.solver.recipe import BufferArg, Launch, LocalArg, ScalarArg
+from convfind.solver.recipe import BufferArg, Launch, LocalArg, ScalarArg, TensorMapArg
 
 LoadedT = TypeVar("LoadedT")
+#: Writes a tensor map of memory at an address.
+MapWriter = Callable[[TensorMapArg, int], bytes]
 _ADDRESS = struct.Struct("<Q")
+#: Bytes of a tensor map, and those of whose multiples it has to lie.
+_MAP_BYTES = 128
 
 
 def launch_name(kernel: KernelSpec) -> str:
@@ -67,10 +71,10 @@ class LaunchLimits:
             possible = f"1 to {self.local_memory} in all"
             raise LaunchError(f"{name}: local memory of {local} bytes; possible: {possible}")
         for argument in launch.arguments:
-            if isinstance(argument, BufferArg):
+            if isinstance(argument, BufferArg | TensorMapArg):
                 self._check_offset(name, argument)
 
-    def _check_offset(self, name: str, argument: BufferArg) -> None:
+    def _check_offset(self, name: str, argument: BufferArg | TensorMapArg) -> None:
         place = f"{name}: byte {argument.offset} of {argument.memory}"
         if argument.offset < 0:
             raise LaunchError(f"{place} is not possible; allowed: 0 or more")
@@ -125,12 +129,18 @@ class PackedArguments:
     buffers: tuple[tuple[int, str, int], ...]  # place of the address, memory, offset in it
     sizes: tuple[int, ...]  # bytes of each argument
     local_memory: int  # bytes
+    maps: tuple[tuple[int, TensorMapArg], ...] = ()  # place of the map
+    write_map: MapWriter | None = None
 
     @classmethod
-    def of(cls, launch: Launch) -> PackedArguments:
-        """Lay out a launch's arguments. Raises `LaunchError`."""
+    def of(cls, launch: Launch, write_map: MapWriter | None = None) -> PackedArguments:
+        """Lay out a launch's arguments; without ``write_map`` there are no maps of tensors.
+
+        Raises `LaunchError`.
+        """
         name, data = launch_name(launch.kernel), bytearray()
         buffers: list[tuple[int, str, int]] = []
+        maps: list[tuple[int, TensorMapArg]] = []
         sizes: list[int] = []
         local_memory = 0
         for index, argument in enumerate(launch.arguments):
@@ -139,20 +149,34 @@ class PackedArguments:
                 continue
             if isinstance(argument, BufferArg):
                 value = bytes(_ADDRESS.size)
+            elif isinstance(argument, TensorMapArg):
+                if write_map is None:
+                    raise LaunchError(f"argument {index} of {name}: only CUDA has tensor maps")
+                value = bytes(_MAP_BYTES)
             else:
                 value = scalar(name, index, argument).tobytes()
             data += bytes(-len(data) % len(value))
+            if isinstance(argument, TensorMapArg):
+                maps.append((len(data), argument))
             if isinstance(argument, BufferArg):
                 buffers.append((len(data), argument.memory, argument.offset))
             data += value
             sizes.append(len(value))
-        return cls(name, data, tuple(buffers), tuple(sizes), local_memory)
+        return cls(name, data, tuple(buffers), tuple(sizes), local_memory, tuple(maps), write_map)
 
     def bind(self, buffers: Mapping[str, AddressBuffer]) -> None:
         """Write the buffers' addresses. Raises `LaunchError` for an offset behind a buffer."""
         for at, memory, offset in self.buffers:
             check_inside(self.name, memory, offset, buffers[memory].block.size)
             _ADDRESS.pack_into(self.data, at, buffers[memory].address + offset)
+        for at, argument in self.maps:
+            buffer = buffers[argument.memory]
+            check_inside(self.name, argument.memory, argument.offset, buffer.block.size)
+            self._write_map(at, argument, buffer.address + argument.offset)
+
+    def _write_map(self, at: int, argument: TensorMapArg, address: int) -> None:
+        assert self.write_map is not None  # `of` refuses maps without it
+        self.data[at : at + _MAP_BYTES] = self.write_map(argument, address)
 
     def pointed(self, memory: AddressedMemory) -> Point:
         """Return what writes a call's addresses. Raises `LaunchError`, as `bind` does."""
@@ -168,7 +192,20 @@ class PackedArguments:
             for word, place, offset in pointers:
                 words[word] = addresses[place] + offset
 
-        return point
+        if not self.maps:
+            return point
+        mapped: list[tuple[int, TensorMapArg, int]] = []
+        for at, argument in self.maps:
+            place, size = memory.find(argument.memory)
+            check_inside(self.name, argument.memory, argument.offset, size)
+            mapped.append((at, argument, place))
+
+        def point_maps(addresses: Sequence[int]) -> None:
+            point(addresses)
+            for at, argument, place in mapped:
+                self._write_map(at, argument, addresses[place] + argument.offset)
+
+        return point_maps
 
 
 def check_inside(name: str, memory: str, offset: int, size: int) -> None:

@@ -16,6 +16,7 @@ class KernelLanguage(StrEnum):
     SHARED = "shared"  # in the words of kernel_include: compiles as OpenCL C, HIP C++ and CUDA C++
     OPENCL_C = "opencl-c"
     HIP = "hip"
+    CUDA = "cuda"
 
 
 @dataclass(frozen=True, slots=True)

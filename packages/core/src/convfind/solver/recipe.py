@@ -59,7 +59,53 @@ class LocalArg:
     size: int
 
 
-Argument = BufferArg | ScalarArg | LocalArg
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """The positions that a `TensorMapArg` copies of an image, instead of a box of a tensor.
+
+    They are those of the windows of a convolution over two axes: one for each of its results, in
+    their order, row after row and image after image. A copy is of one tap of the windows.
+
+    Attributes:
+        first: where the first window begins along each axis, innermost first; -1 is in the padding.
+        counts: windows along each axis, innermost first.
+        steps: from one window to the next along each axis, innermost first.
+    """
+
+    first: tuple[int, int]
+    counts: tuple[int, int]
+    steps: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMapArg:
+    """A kernel argument that tells the copy engine of an NVIDIA GPU about a tensor in memory.
+
+    It is CUDA's tensor map, for Hopper's ``cp.async.bulk.tensor``. A copy has zeros for places
+    outside of the tensor. Rows of 128 bytes lie in local memory with their 16-byte pieces spread
+    over the banks ("a swizzle of 128 bytes").
+
+    Attributes:
+        offset: bytes before the tensor (a multiple of the alignment).
+        dtype: its type; floats are rounded to TF32 on their way where ``rounds``.
+        sizes: elements along each axis, innermost first.
+        strides: elements from one to the next along each axis but the innermost.
+        box: elements of a copy along each axis; with ``windows`` elements of a position, and
+            positions.
+        windows: what positions are copied of images of sizes channels, columns, rows, images.
+    """
+
+    memory: str
+    offset: int
+    dtype: DataType
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    rounds: bool = False
+    windows: Windows | None = None
+
+
+Argument = BufferArg | ScalarArg | LocalArg | TensorMapArg
 
 
 def i32(value: int) -> ScalarArg:
@@ -179,7 +225,8 @@ def memory_names(steps: Iterable[Step]) -> tuple[str, ...]:
 
 def _memory_names_of(step: Step) -> tuple[str, ...]:
     if isinstance(step, Launch):
-        return tuple(arg.memory for arg in step.arguments if isinstance(arg, BufferArg))
+        in_memory = BufferArg | TensorMapArg
+        return tuple(arg.memory for arg in step.arguments if isinstance(arg, in_memory))
     if isinstance(step, Fill):
         return (step.memory,)
     return tuple(matrix.memory for matrix in step.matrices)
@@ -189,9 +236,10 @@ def relocated(step: Step, place: Callable[[str, int], tuple[str, int]]) -> Step:
     """Return a step with relocated memory: ``place`` maps buffer and byte to new ones."""
 
     def moved(argument: Argument) -> Argument:
-        if not isinstance(argument, BufferArg):
+        if not isinstance(argument, BufferArg | TensorMapArg):
             return argument
-        return BufferArg(*place(argument.memory, argument.offset))
+        memory, offset = place(argument.memory, argument.offset)
+        return replace(argument, memory=memory, offset=offset)
 
     def moved_matrix(matrix: Matrix) -> Matrix:
         memory, offset = place(matrix.memory, matrix.offset)

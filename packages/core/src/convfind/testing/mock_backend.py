@@ -32,6 +32,7 @@ from convfind.solver.recipe import (
     LocalArg,
     ScalarArg,
     Step,
+    TensorMapArg,
     memory_names,
 )
 from convfind.testing.mock_gemm import run_gemm
@@ -331,4 +332,6 @@ def _argument(argument: Argument, args: InvokeArgs) -> object:
         return _memory(argument, args)
     if isinstance(argument, LocalArg):
         return np.zeros(argument.size, np.uint8)
+    if isinstance(argument, TensorMapArg):
+        raise LaunchError("a mock device has no tensor maps")
     return np.dtype(argument.kind).type(argument.value)

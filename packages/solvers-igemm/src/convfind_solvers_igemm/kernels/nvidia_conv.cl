@@ -385,6 +385,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void igemm_nvidia_conv(
     CF_BARRIER();  // no product reads a stage any more
 #if FETCHES_Z
     fetch_z(tiles, Z_OF(result + first_channel, epilogue), result_at, item, columns);
+    await_z();
 #endif
     put_sums(tiles, sums, BIASES, item, epilogue);
     CF_WAVE_BARRIER();

@@ -67,7 +67,7 @@ CF_INLINED void store_columns(CF_GLOBAL RESULT_ELEMENT *to, const float *sums, c
 #define RESULT_PIECE(row, piece) \
   ((row) * RESULT_ROW + (((piece) ^ (RESULT_BYTES == 2 ? (row) & 7 : ((row) & 3) * 2)) << 4))
 
-// Whether a z of its own comes to where its results will lie, row by row, before these are computed there.
+// Whether a z of its own comes to where its results will lie, before these are computed there: each wave fetches its rows.
 #if (defined(CF_Z) || defined(CF_Z_LAST)) && !PARTIAL
 #define FETCHES_Z 1
 #ifdef CF_Z
@@ -86,6 +86,8 @@ CF_INLINED void fetch_z(const CF_UINT tile, CF_GLOBAL const RESULT_ELEMENT *z, C
     cf_copy_16(tile + RESULT_PIECE(row, piece), z + (is_there ? at + piece * PER_RESULT_PIECE : 0), is_there ? 16 : 0);
   }
   CF_COPIES_COMMIT();
+}
+CF_INLINED void await_z(void) {
   CF_COPIES_WAIT(0);
   CF_WAVE_BARRIER();
 }

@@ -6,14 +6,14 @@ import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from convfind.kit.blocks import Axes, Grid, round_up
+from convfind.kit.blocks import Axes, Grid, ProductTile, round_up
 from convfind.problem import PACKED_TRAITS, ConvProblem
 from convfind.solver import Domain
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Launch, Memory
 from convfind.types import DataType, Direction
 from convfind_solvers_igemm.gpu.geometry import GpuGeometry, gpu_geometry
-from convfind_solvers_igemm.nvidia.tiles import EXTRA_ROWS, MatrixTile
+from convfind_solvers_igemm.nvidia.tiles import EXTRA_ROWS
 
 #: The domain of solvers with kernels in inline PTX, before they are of a direction and layout.
 DOMAIN = Domain(
@@ -90,7 +90,7 @@ class MatrixProduct:
         """Rows of a part, at most."""
         return self.shape.images * math.prod(self.counts)
 
-    def tiles(self, tile: MatrixTile) -> int:
+    def tiles(self, tile: ProductTile) -> int:
         """Work-groups."""
         return tile.count(self.rows, self.columns) * self.parts
 
@@ -131,17 +131,19 @@ def can_share_rows(problem: ConvProblem, shape: GpuGeometry) -> bool:
 class Filter:
     """The weights as the kernel reads them: sizes in elements."""
 
-    def __init__(self, problem: ConvProblem, shape: GpuGeometry) -> None:
+    def __init__(self, problem: ConvProblem, shape: GpuGeometry, *, by_maps: bool = False) -> None:
+        """Lay them out; ``by_maps``: they are fetched by maps of tensors, which round to TF32."""
         self._problem, self._plain = problem, gpu_geometry(problem)
         product = MatrixProduct(shape)
         self._shape, self._fused = shape, product.fused
         self.rows = shape.groups * product.columns
-        form, step = gather(problem, shape), ROW_BYTES // problem.dtype.size
+        form = PIECES if by_maps else gather(problem, shape)
+        step = ROW_BYTES // problem.dtype.size
         self._is_turned = shape.is_gradient and not (self._fused or form in (FLAT, FLAT_PIECES))
         has_pieces = shape.channels_last and whole(problem, self._plain.channels)
         # TF32 needs rounding, and a launch for it: matrix units cut off, which adds up over layers.
-        is_tf32 = problem.dtype is DataType.FLOAT32 and problem.allow_tf32
-        has_form = has_pieces and not shape.is_gradient and not is_tf32
+        rounds = problem.dtype is DataType.FLOAT32 and problem.allow_tf32 and not by_maps
+        has_form = has_pieces and not shape.is_gradient and not rounds
         self.is_split = products(problem) > 1 and not has_form
         piece = step if self.is_split else PIECE_BYTES // problem.dtype.size
         if form in (FLAT, FLAT_PIECES):

@@ -47,9 +47,14 @@ def most_parts(problem: ConvProblem, shape: GpuGeometry, target: Target) -> int:
     """Return the most parts that a sum should be split into; 1: it is left whole."""
     if gather(problem, shape) in (FLAT, FLAT_PIECES):
         return 1
+    return most_parts_of(sum_length(problem, shape), shape, target)
+
+
+def most_parts_of(length: float, shape: GpuGeometry, target: Target) -> int:
+    """Return the most parts of a sum of a length, whichever way operands are fetched."""
     if MatrixProduct(shape).tiles(_ORDINARY) >= _ENOUGH * target.compute_units:
         return 1
-    return max(1, int(sum_length(problem, shape)) // _SHORTEST)
+    return max(1, int(length) // _SHORTEST)
 
 
 def parts_filling(tiles: int, units: int, places: int, most: int) -> list[int]:

@@ -1,0 +1,295 @@
+"""Implicit GEMM whose tiles Hopper's copy engine fetches; what runs kernels needs such a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from devices_for_tests import H200
+from numpy.typing import NDArray
+
+from convfind.checking.reference import reference_convolution
+from convfind.problem import ConvProblem
+from convfind.reasons import Reason
+from convfind.runtime.backend import Device
+from convfind.solver.applicability import Applicability, Rejected
+from convfind.solver.config import Config
+from convfind.solver.recipe import Launch, Memory, Recipe, ScalarArg, TensorMapArg
+from convfind.testing import assert_solver
+from convfind.types import DataType, Direction, Layout
+from convfind_solvers_igemm.nvidia.form import MatrixProduct, can_share_rows, geometry_of
+from convfind_solvers_igemm.nvidia.tma import RATES, TmaConvSolver, TmaTile
+
+pytest_plugins = ["convfind.testing.fixtures"]
+
+SOLVERS = [TmaConvSolver(direction) for direction in (Direction.FORWARD, Direction.BACKWARD_DATA)]
+CUDA = replace(H200, backend="cuda")
+each = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
+
+
+@pytest.fixture(scope="session")
+def hopper(convfind_device: Device) -> Device:
+    """The device, if it is one of those that the kernels are for."""
+    if convfind_device.target.arch != "sm_90" or convfind_device.target.backend != "cuda":
+        pytest.skip("needs an NVIDIA GPU of sm_90 through CUDA")
+    return convfind_device
+
+
+def problem_of(
+    solver: TmaConvSolver, x: tuple[int, ...], w: tuple[int, ...], **options: object
+) -> ConvProblem:
+    layout = Layout.of(len(x) - 2, channels_last=True)
+    options = {"allow_tf32": True, **options}
+    return ConvProblem.create(solver.direction, x, w, layout=layout, **options)  # type: ignore[arg-type]
+
+
+def shapes(solver: TmaConvSolver) -> list[ConvProblem]:
+    """Tiles that are not full, taps that share rows and that do not, all that moves a window."""
+    steps: dict[str, object] = {"stride": (2, 1)} if solver.direction is Direction.FORWARD else {}
+    return [
+        problem_of(solver, (2, 32, 9, 11), (48, 32, 3, 3), padding=1),
+        problem_of(solver, (3, 40, 6, 6), (40, 40, 1, 1)),
+        problem_of(solver, (2, 8, 17, 19), (40, 8, 5, 5), padding=2),
+        problem_of(solver, (2, 8, 17, 19), (24, 8, 5, 4), padding=((1, 2), (3, 0))),
+        problem_of(
+            solver,
+            (2, 128, 13, 12),
+            (128, 64, 3, 3),
+            groups=2,
+            dilation=(1, 2),
+            padding=((1, 2), (0, 3)),
+            **steps,
+        ),
+        problem_of(solver, (2, 64, 50), (72, 64, 4), dilation=3),
+        problem_of(solver, (1, 200, 4, 4), (264, 200, 3, 3), padding=1, alpha=0.5, beta=2.0),
+        problem_of(solver, (1, 72, 5, 5), (136, 72, 3, 3), padding=4),
+        problem_of(solver, (9, 64, 30, 30), (264, 64, 1, 1)),
+    ]
+
+
+@each
+def test_the_conformance_kit_finds_nothing(solver: TmaConvSolver, hopper: Device) -> None:
+    given = shapes(solver)
+    report = assert_solver(solver, hopper, shapes=given, every_variant=True)
+    assert len(report.problems) >= len(given)
+    for kind in DataType.BFLOAT16, DataType.FLOAT16:
+        narrow = [
+            replace(one, dtype=kind, y_dtype=kind, allow_tf32=False) for one in shapes(solver)
+        ]
+        assert_solver(solver, hopper, shapes=narrow, every_variant=False)
+
+
+class Pinned(TmaConvSolver):
+    """A solver with a config of the test's choice."""
+
+    config = Config()
+
+    def default_config(self, problem: ConvProblem, target: object) -> Config:
+        return self.config
+
+
+def kinds_of(problem: ConvProblem) -> dict[str, ConvProblem]:
+    """Return the problem in each kind that tiles were measured for."""
+    narrow = replace(problem, dtype=DataType.BFLOAT16, y_dtype=DataType.BFLOAT16, allow_tf32=False)
+    plain = {"tf32": problem, "narrow": narrow}
+    added = {f"{kind}-added": replace(one, add=True, beta=1.0) for kind, one in plain.items()}
+    return {**plain, **added}
+
+
+@each
+def test_every_tile_computes_the_same(solver: TmaConvSolver, hopper: Device) -> None:
+    pinned = Pinned(solver.direction)
+    # More tiles than work-groups where these compute one after the other.
+    large = problem_of(solver, (20, 72, 29, 31), (136, 72, 3, 3), padding=1, bias=True)
+    small = problem_of(solver, (1, 136, 5, 9), (264, 136, 3, 3), padding=(0, 2))
+    for plain in (large, small):
+        for kind, problem in kinds_of(plain).items():
+            space = solver.search_space(problem, hopper.target)
+            one = {"parts": 1} if "parts" in solver.default_config(problem, hopper.target) else {}
+            for tile in RATES[kind]:
+                pinned.config = Config(tile.values, **one)
+                assert pinned.config in space
+                assert_solver(pinned, hopper, shapes=[problem], every_variant=False)
+
+
+@each
+def test_parts_of_a_sum_are_added_up(solver: TmaConvSolver, hopper: Device) -> None:
+    pinned = Pinned(solver.direction)
+    plain = problem_of(solver, (2, 136, 9, 11), (72, 136, 3, 3), padding=1, alpha=0.5, beta=2.0)
+    for problem in kinds_of(plain).values():
+        default = solver.default_config(problem, hopper.target)
+        for parts in (2, 4):
+            pinned.config = Config({**default, "parts": parts})
+            assert pinned.config in solver.search_space(problem, hopper.target)
+            assert_solver(pinned, hopper, shapes=[problem], every_variant=False)
+
+
+@each
+def test_floats_are_rounded_to_the_nearest(solver: TmaConvSolver, hopper: Device) -> None:
+    """Ones times numbers between two of TF32's: sums of what the copy engine makes of them."""
+    problem = problem_of(solver, (1, 32, 4, 4), (32, 32, 1, 1))
+    pinned = Pinned(solver.direction)
+    pinned.config = Config(TmaTile(64, 64, 2).values).without("line")
+    assert_solver(pinned, hopper, shapes=[problem], every_variant=False)
+    assert pinned.error_bound(problem) == 1.0  # rounding both, and nothing beside that
+
+
+def refused(answer: Applicability) -> Reason | None:
+    return answer.reason if isinstance(answer, Rejected) else None
+
+
+def test_other_devices_and_problems_are_refused() -> None:
+    forward, gradient = SOLVERS
+    older = replace(CUDA, identity="", arch="sm_89")
+    fine = problem_of(forward, (1, 32, 8, 8), (32, 32, 3, 3))
+
+    def changed(x: tuple[int, ...], w: tuple[int, ...], **options: object) -> ConvProblem:
+        return problem_of(forward, x, w, **options)
+
+    strided = problem_of(gradient, (1, 32, 8, 8), (32, 32, 3, 3), stride=2)
+    for solver, problem, target, reason in (
+        (forward, fine, CUDA, None),
+        (forward, fine, older, Reason.ARCHITECTURE),
+        (gradient, fine, CUDA, Reason.DIRECTION),
+        (forward, replace(fine, allow_tf32=False), CUDA, Reason.ACCURACY),
+        (forward, changed((1, 6, 8, 8), (32, 6, 3, 3)), CUDA, Reason.CHANNELS),
+        (forward, changed((1, 32, 8, 8), (30, 32, 3, 3)), CUDA, Reason.CHANNELS),
+        (forward, changed((1, 48, 8, 8), (48, 24, 3, 3), groups=2), CUDA, Reason.GROUPS),
+        (forward, changed((1, 32, 8, 8, 8), (32, 32, 3, 3, 3)), CUDA, Reason.SPATIAL_RANK),
+        (forward, changed((1, 32, 99, 99), (32, 32, 3, 3), stride=9), CUDA, Reason.SIZE_LIMIT),
+        (forward, changed((1, 32, 8, 8), (32, 32, 3, 3), padding=200), CUDA, Reason.SIZE_LIMIT),
+        (forward, changed((1, 32, 8, 800), (32, 32, 1, 300)), CUDA, Reason.SIZE_LIMIT),
+        (forward, changed((1, 4096, 9, 9), (4096, 4096, 3, 3)), CUDA, Reason.ACCURACY),
+        (gradient, strided, CUDA, Reason.STRIDE),
+    ):
+        assert refused(solver.takes(problem, target)) is reason, problem
+
+
+@each
+def test_defaults_are_legal(solver: TmaConvSolver) -> None:
+    for plain in shapes(solver):
+        for problem in kinds_of(plain).values():
+            config = solver.default_config(problem, CUDA)
+            assert config in solver.search_space(problem, CUDA)
+
+
+def test_measured_tiles_fit() -> None:
+    for kind, tiles in RATES.items():
+        for tile, rate in tiles.items():
+            places, registers = tile.room(4 if kind.startswith("tf32") else 2)
+            assert places == rate.resident
+            assert registers * tile.threads * places <= 64 * 1024
+
+
+@each
+def test_weights_are_packed_only_where_they_are_turned(solver: TmaConvSolver) -> None:
+    problem = problem_of(solver, (64, 64, 28, 28), (128, 64, 3, 3), padding=1)
+    solution = solver.solution(problem, CUDA)
+    is_turned = solver.direction is Direction.BACKWARD_DATA
+    assert solution.packed == (problem.nbytes("w") if is_turned else 0)
+    (launch,) = solution.steps
+    assert isinstance(launch, Launch)
+    assert launch.arguments[1].memory == (  # type: ignore[union-attr]
+        Memory.PACKED if is_turned else Memory.W
+    )
+
+
+def copied(
+    source: NDArray[np.float64], of: TensorMapArg, at: tuple[int, ...]
+) -> NDArray[np.float64]:
+    """Return the rows that the engine copies: of windows from the position ``at`` on, all images.
+
+    ``source`` has images, rows, columns and channels; ``at`` has the taps' columns and rows.
+    """
+    windows = of.windows
+    assert windows is not None
+    channels, width, height, images = of.sizes
+    assert source.shape == (images, height, width, channels)
+    (first_w, first_h), (count_w, count_h), (step_w, step_h) = (
+        windows.first,
+        windows.counts,
+        windows.steps,
+    )
+    rows = np.zeros((images, count_h, count_w, channels))
+    for i in range(count_h):
+        for j in range(count_w):
+            h, w = first_h + i * step_h + at[1], first_w + j * step_w + at[0]
+            if 0 <= h < height and 0 <= w < width:
+                rows[:, i, j] = source[:, h, w]
+    return rows.reshape(-1, channels)
+
+
+def computed(
+    problem: ConvProblem, recipe: Recipe, tile: TmaTile, operands: dict[str, NDArray[np.float64]]
+) -> NDArray[np.float64]:
+    """Return what the kernel computes by its arguments: tap by tap, rows times columns."""
+    shape = geometry_of(problem)
+    launch = recipe.steps[0]
+    assert isinstance(launch, Launch)
+    source_map, filter_map = launch.arguments[:2]
+    assert isinstance(source_map, TensorMapArg)
+    assert isinstance(filter_map, TensorMapArg)
+    numbers = [int(arg.value) for arg in launch.arguments if isinstance(arg, ScalarArg)]
+    taps_h, taps_w, step_h, step_w, off_h, off_w = numbers[-13:-7]
+    origin = numbers[-7:-5]
+    assert (origin[1], origin[0]) == source_map.windows.first  # type: ignore[union-attr]
+    count_w, result_w = numbers[-2:]
+    w = operands["w"].reshape(shape.groups, -1, w_channels := problem.w_shape[1], shape.taps)
+    if shape.is_gradient:
+        w = w.swapaxes(1, 2)
+    assert filter_map.sizes == (shape.channels, shape.taps, shape.groups * shape.filters)
+    assert w_channels in (shape.channels, shape.filters)
+    height, width = shape.size[1:]
+    source = np.moveaxis(operands[shape.source].reshape(shape.images, -1, height, width), 1, -1)
+    rows = MatrixProduct(shape, tile.line > 1).rows
+    result = np.zeros((rows, shape.groups, shape.filters))
+    for tap in range(shape.taps):
+        i, j = divmod(tap, taps_w)
+        along, down = off_w + j * step_w, off_h + i * step_h
+        assert 0 <= along < 256
+        assert 0 <= down < 256
+        if tile.line > 1:  # the same rows, some further on
+            read = copied(source, source_map, (0, down))
+            read = np.concatenate([read, np.zeros((8, read.shape[1]))])[along : along + rows]
+        else:
+            read = copied(source, source_map, (along, down))
+        per_group = read.reshape(rows, shape.groups, shape.channels)
+        result += np.einsum("rgc,gkc->rgk", per_group, w[:, :, :, tap])
+    assert taps_h * taps_w == shape.taps
+    result = result.reshape(-1, count_w, shape.groups * shape.filters)[:, :result_w]
+    result = result.reshape(shape.images, *shape.out[1:], -1)
+    return np.moveaxis(result, -1, 1).reshape(problem.shape(shape.result))
+
+
+@each
+def test_maps_and_arguments_tell_of_the_convolution(solver: TmaConvSolver) -> None:
+    rng = np.random.default_rng(0)
+    sharing = 0
+    for problem in shapes(solver):
+        first = Layout.of(len(problem.x_shape) - 2, channels_last=False)
+        plain = replace(
+            problem,
+            alpha=1.0,
+            beta=0.0,
+            allow_tf32=False,
+            dtype=DataType.FLOAT64,
+            y_dtype=DataType.FLOAT64,
+            x_layout=first,
+            w_layout=first,
+            y_layout=first,
+        )
+        operands = {
+            name: rng.standard_normal(problem.shape(name)) for name in problem.direction.reads
+        }
+        expected = reference_convolution(plain, *operands.values())
+        shape = geometry_of(problem)
+        for line in (1, shape.window[2]):
+            if line > 1 and not can_share_rows(problem, shape):
+                continue
+            sharing += line > 1
+            tile = TmaTile(64, 64, 2, line=line)
+            recipe = solver.recipe(problem, CUDA, Config(tile.values), None)
+            found = computed(problem, recipe, tile, operands)
+            np.testing.assert_allclose(found, expected, atol=1e-10)
+    assert sharing == (2 if solver.direction is Direction.FORWARD else 3)
