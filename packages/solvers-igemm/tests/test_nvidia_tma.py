@@ -159,6 +159,8 @@ def test_other_devices_and_problems_are_refused() -> None:
         (forward, changed((1, 32, 8, 8, 8), (32, 32, 3, 3, 3)), CUDA, Reason.SPATIAL_RANK),
         (forward, changed((1, 32, 99, 99), (32, 32, 3, 3), stride=9), CUDA, Reason.SIZE_LIMIT),
         (forward, changed((1, 32, 8, 8), (32, 32, 3, 3), padding=200), CUDA, Reason.SIZE_LIMIT),
+        (forward, changed((1, 32, 8, 8), (32, 32, 3, 3), padding=121), CUDA, None),
+        (forward, changed((1, 32, 8, 8), (32, 32, 3, 3), padding=122), CUDA, Reason.SIZE_LIMIT),
         (forward, changed((1, 32, 8, 800), (32, 32, 1, 300)), CUDA, Reason.SIZE_LIMIT),
         (forward, changed((1, 4096, 9, 9), (4096, 4096, 3, 3)), CUDA, Reason.ACCURACY),
         (gradient, strided, CUDA, Reason.STRIDE),

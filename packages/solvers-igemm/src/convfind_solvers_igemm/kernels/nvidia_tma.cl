@@ -4,8 +4,9 @@
 // The product of the source's windows and of the filter: rows are positions of the result, over all images, columns its
 // channels. The sum runs over blocks of channels and, inside a block, over the taps. One item of a wave of its own
 // fetches, ahead of the others, which multiply: the engine finds the windows, fills zeros in, spreads rows over the
-// banks and rounds floats to TF32. With a LINE of taps a row of the result has further positions behind its own, which are not stored, so that the taps
-// read the same rows, each some further on. With PARTIAL work-groups share a sum: each adds up a run of its steps.
+// banks and rounds floats to TF32. With a LINE of taps a row of the result has further positions behind its own, which
+// are not stored, so that the taps read the same rows, each some further on. With PARTIAL work-groups share a sum: each
+// adds up a run of its steps.
 #define WIDE 1
 #include "nvidia_result.h"
 #include "nvidia_tma.h"
@@ -53,8 +54,8 @@ CF_INLINED Tile tile_of(const int number, const int channel_tiles, const int pos
 
 // One-dimensional grid: channel tiles * position_tiles * groups work-groups, with PARTIAL for each of `parts_of_sum`; a
 // part of the result then has `part_size` elements. With OVERLAP so many are `tiles`, and there may be fewer work-groups,
-// `groups_of_items`.  A tap is `first_off` and so
-// many times `tap_step` behind where a window begins, which for the first result is `origin`.
+// `groups_of_items`. A tap is `first_off` and so many times `tap_step` behind where a window begins, which for the first
+// result is `origin`.
 CF_KERNEL CF_WORK_GROUP_SIZE(THREADS + FETCHING, 1, 1) void igemm_nvidia_tma(
     TENSOR_MAP source, TENSOR_MAP filter, CF_GLOBAL RESULT_ELEMENT *result, CF_EPILOGUE_PARAMETERS,
     const int tiles, const int groups_of_items, const int channel_tiles, const int position_tiles, const int groups,
@@ -189,7 +190,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS + FETCHING, 1, 1) void igemm_nvidia_tma(
     }
     CF_WGMMA_WAIT(0);
 #if OVERLAP
-    if (item % 128 == 0) barrier_arrive(empty_at + 8 * (stage == 0 ? STAGES - 1 : stage - 1));
+    if (tile.steps > 0 && item % 128 == 0) barrier_arrive(empty_at + 8 * (stage == 0 ? STAGES - 1 : stage - 1));
 #endif
     CONSUMERS_BARRIER();  // what follows is written where others may have read until now
 #if KEEPS_BIAS

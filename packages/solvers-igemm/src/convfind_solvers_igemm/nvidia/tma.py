@@ -53,7 +53,7 @@ _ARCH = "sm_90"
 #: Matrix units cut off what they add up: sums that are left to them whole must not be longer.
 _LONGEST = 32768
 #: Limits of the driver's maps of windows: steps, how far windows begin before the first element
-#: and end behind the last one, and how far a tap is behind the first.
+#: and behind the last one, and how far a tap is behind the first.
 _MOST_STEP, _FARTHEST, _LONGEST_REACH = 8, 127, 255
 #: Items of the wave that fetches.
 _FETCHING = 32
@@ -194,10 +194,7 @@ class TmaConvSolver(TunableVariant):
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Tiles that fit registers and local memory; parts where tiles do not fill the device."""
         shape = form.geometry_of(problem)
-        product, most = (
-            form.MatrixProduct(shape),
-            most_parts_of(_length(problem, shape), shape, target),
-        )
+        product, most = form.MatrixProduct(shape), _most_parts(problem, shape, target)
         size, units = problem.dtype.size, target.compute_units
         result = _SUM_BYTES if most > 1 else size
         parts = (
@@ -240,11 +237,7 @@ class TmaConvSolver(TunableVariant):
         config = Config(tile.values)
         if not form.can_share_rows(problem, shape):
             config = config.without("line")
-        return (
-            Config(config, parts=parts)
-            if most_parts_of(_length(problem, shape), shape, target) > 1
-            else config
-        )
+        return Config(config, parts=parts) if _most_parts(problem, shape, target) > 1 else config
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """The index of the best tile, or of memory where that is slower."""
@@ -298,6 +291,10 @@ def _length(problem: ConvProblem, shape: GpuGeometry) -> int:
     return round_up(shape.channels, form.ROW_BYTES // problem.dtype.size) * shape.taps
 
 
+def _most_parts(problem: ConvProblem, shape: GpuGeometry, target: Target) -> int:
+    return most_parts_of(_length(problem, shape), shape, target)
+
+
 def _tiles(problem: ConvProblem, shape: GpuGeometry) -> Iterator[tuple[TmaTile, TileRate]]:
     """The measured tiles that a problem may have, with as many taps in a line as it has."""
     kind = "tf32" if problem.dtype is DataType.FLOAT32 else "narrow"
@@ -330,7 +327,8 @@ def _beyond_maps(shape: GpuGeometry) -> str | None:
         upper = first + (count - 1) * step + 1 - size
         if step > _MOST_STEP:
             return f"a stride of {step}, more than {_MOST_STEP}"
-        if max(abs(first), abs(upper)) > _FARTHEST:
+        # Where taps share rows, windows begin up to EXTRA_ROWS further on.
+        if abs(first) > _FARTHEST or not -_FARTHEST <= upper <= _FARTHEST - EXTRA_ROWS:
             return f"windows that begin at {first} and {upper} behind the end"
         if (reach := (window - 1) * abs(tap)) > _LONGEST_REACH:
             return f"a window of {reach + 1}, more than {_LONGEST_REACH + 1}"
@@ -389,7 +387,7 @@ def _program(
 def _best(problem: ConvProblem, shape: GpuGeometry, target: Target) -> tuple[TmaTile, int, float]:
     """The tile and the number of parts that take the fewest seconds, and these."""
     units, steps = target.compute_units, _length(problem, shape)
-    most = most_parts_of(steps, shape, target)
+    most = _most_parts(problem, shape, target)
 
     def needed(tile: TmaTile, rate: TileRate, tiles: int, parts: int) -> float:
         needed = rate.seconds(tile, steps / parts, tiles * parts, units)
