@@ -29,7 +29,7 @@ from convfind.types import DataType
 from convfind_networks import Graph, GraphBuilder, Value
 from convfind_networks.errors import BindingError, PlanError, UnsupportedError
 from convfind_networks.graph import TensorType
-from convfind_networks.ops import Identity, Reduce, ReduceFunction, Reshape, Transpose
+from convfind_networks.ops import Identity, Reduce, ReduceFunction, Reshape, Split, Transpose
 from convfind_networks.plan import Place, Plan, compile_graph, layout_choice, plan_file
 from convfind_networks.plan.plan_file import checksum_of
 from convfind_networks.plan.posing import Posing
@@ -300,6 +300,27 @@ def test_outputs_that_are_inputs_constants_or_twice_the_same_are_right(handle: H
     np.testing.assert_array_equal(got["c"], np.arange(3, dtype=np.float32))
     np.testing.assert_array_equal(got["y"], got["again"])
     np.testing.assert_array_equal(got["y"].reshape(2, -1), got["flat"])
+
+
+def test_outputs_within_a_later_output_are_right(handle: Handle, tmp_path: Path) -> None:
+    """Memory is as large as the whole, of which the last piece comes first here."""
+
+    def make(builder: GraphBuilder, x: Value) -> dict[str, Value]:
+        whole = Layers(builder).sum(x, x)
+        kept, last = builder.add_all(Split(1, (16, 48)), whole)
+        return {"last": last, "whole": whole, "kept": kept}
+
+    graph = graph_of(make, (1, 64, 16, 16))
+    inputs = inputs_of(graph)
+    plan = compiled(handle, graph, channels_last=False)
+    assert {port.place.memory for port in plan.outputs} == {"output1"}  # or it is no test
+    plan.save(tmp_path / "plan")
+    for one in (plan, Plan.load(tmp_path / "plan", handle)):
+        got = one.run(inputs)
+        assert list(got) == ["last", "whole", "kept"]
+        np.testing.assert_array_equal(got["whole"], 2 * inputs["x0"])
+        np.testing.assert_array_equal(got["last"], 2 * inputs["x0"][:, 16:])
+        np.testing.assert_array_equal(got["kept"], 2 * inputs["x0"][:, :16])
 
 
 def test_weights_that_are_inputs_are_read_in_every_run(handle: Handle) -> None:

@@ -164,8 +164,13 @@ class Plan:
     @property
     def writes_outputs(self) -> bool:
         """True where every output has memory of its own, as far as it has elements."""
+        return all(owns or not port.type.elements for port, owns in self._owning())
+
+    def _owning(self) -> list[tuple[Port, bool]]:
+        """Return the outputs, and whether each has memory of its own: those that do first."""
         places = ((port, Place(f"output{at}")) for at, port in enumerate(self.outputs))
-        return all(port.place == own or not port.type.elements for port, own in places)
+        found = [(port, port.place == own) for port, own in places]
+        return sorted(found, key=lambda one: not one[1])
 
     def profile(self, inputs: Mapping[str, Any] | None = None, *, rounds: int = 5) -> Profile:
         """Time every task by itself and the whole; random inputs where none are given."""
@@ -201,7 +206,9 @@ class Plan:
                 memory[port.place.memory] = (
                     self._uploaded(port, given) if isinstance(given, np.ndarray) else given
                 )
-        return memory, {port.name: self._output(port, memory) for port in self.outputs}
+        # Others may lie in the memory of an output: theirs is not to be as small as they are.
+        finishes = {port.name: self._output(port, memory, owns) for port, owns in self._owning()}
+        return memory, {port.name: finishes[port.name] for port in self.outputs}
 
     def _uploaded(self, port: Port, array: Array) -> DeviceBuffer:
         """Return an array's memory: that of the run before, where it was used in place then."""
@@ -276,17 +283,24 @@ class Plan:
             raise BindingError(f"{kind} {port.name} takes {told}")
         return buffer
 
-    def _output(self, port: Port, memory: dict[str, DeviceBuffer]) -> Callable[[], Array]:
-        """Put an output's memory among the others; return what gives its array after the run."""
+    def _output(
+        self, port: Port, memory: dict[str, DeviceBuffer], owns: bool
+    ) -> Callable[[], Array]:
+        """Put an output's memory among the others; return what gives its array after the run.
+
+        Args:
+            port: the output.
+            memory: where its memory comes to.
+            owns: whether it has any of its own.
+        """
         device, kind, name = self.handle.session.device, port.type, port.place.memory
-        is_own = name.startswith("output") and name not in memory
-        if is_own and 0 < kind.nbytes <= _MOST_STAGED and (staged := self._staged(port)):
+        if owns and 0 < kind.nbytes <= _MOST_STAGED and (staged := self._staged(port)):
             memory[name] = staged.buffer
             return staged.array.copy
         array = aligned(kind.nbytes).view(kind.dtype).reshape(kind.shape)
         if not array.size:
             return lambda: array
-        if is_own:
+        if owns:
             shared = device.wrap_output(array)
             if shared is not None:
                 memory[name] = shared

@@ -312,15 +312,13 @@ def _check_ports(schedule: Schedule, most: int) -> None:
             raise PlanError(f"input {port.name} lies in {port.place.memory}")
     sizes = schedule.sizes
     owners = {f"output{at}": port for at, port in enumerate(schedule.outputs)}
-    known = set[str]()
-    for own, port in owners.items():
-        known.add(own)
+    for port in schedule.outputs:
         memory, begin = port.place.memory, port.place.offset
         if not 0 <= begin <= begin + port.type.nbytes <= sizes.get(memory, -1):
             raise PlanError(f"output {port.name} lies outside of {memory}")
-        # The first port there brings the memory, so it has to be the one whose size counts.
+        # Who brings the memory has to be the one whose size counts.
         owner = owners.get(memory)
-        if owner and (memory not in known or owner.place != Place(memory)):
+        if owner and owner.place != Place(memory):
             raise PlanError(f"output {port.name} lies in {memory}, which is another's")
 
 
