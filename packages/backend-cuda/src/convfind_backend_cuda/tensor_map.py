@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from functools import lru_cache
 from typing import Any
 
 from cuda.bindings import driver
@@ -19,11 +18,8 @@ _TYPES = {
     DataType.FLOAT16: "FLOAT16",
     DataType.BFLOAT16: "BFLOAT16",
 }
-#: Maps that are kept: those of the arguments of a process's recent launches.
-_MOST_KEPT = 4096
 
 
-@lru_cache(maxsize=_MOST_KEPT)
 def tensor_map(argument: TensorMapArg, address: int) -> bytes:
     """Return the map of a tensor at an address. Raises `LaunchError` where there is none.
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from convfind.backend_kit.addressed import AddressBuffer
 from convfind.backend_kit.pointed import AddressedMemory, Point
+from convfind.cached import RecentlyUsed
 from convfind.errors import LaunchError
 from convfind.solver.kernel_spec import KernelSpec, Program
 from convfind.solver.recipe import BufferArg, Launch, LocalArg, ScalarArg, TensorMapArg
@@ -22,6 +23,8 @@ MapWriter = Callable[[TensorMapArg, int], bytes]
 _ADDRESS = struct.Struct("<Q")
 #: Bytes of a tensor map, and those of whose multiples it has to lie.
 _MAP_BYTES = 128
+#: Maps that an argument keeps: callers go back and forth between few places in memory.
+_MOST_MAPS = 32
 
 
 def launch_name(kernel: KernelSpec) -> str:
@@ -118,6 +121,23 @@ def scalar(name: str, index: int, argument: ScalarArg) -> np.generic:
 
 
 @dataclass(frozen=True, slots=True)
+class _PlacedMap:
+    """A tensor map among packed arguments, and what it is for recent addresses."""
+
+    at: int  # its first byte
+    argument: TensorMapArg
+    known: RecentlyUsed[int, bytes]
+
+    def at_address(self, address: int, write: MapWriter) -> bytes:
+        """Return the map for memory at an address."""
+        found = self.known.get(address)
+        if found is None:
+            found = write(self.argument, address + self.argument.offset)
+            self.known.put(address, found)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class PackedArguments:
     """Arguments laid out as a C structure has them, with addresses to be filled in.
 
@@ -129,7 +149,7 @@ class PackedArguments:
     buffers: tuple[tuple[int, str, int], ...]  # place of the address, memory, offset in it
     sizes: tuple[int, ...]  # bytes of each argument
     local_memory: int  # bytes
-    maps: tuple[tuple[int, TensorMapArg], ...] = ()  # place of the map
+    maps: tuple[_PlacedMap, ...] = ()
     write_map: MapWriter | None = None
 
     @classmethod
@@ -140,7 +160,7 @@ class PackedArguments:
         """
         name, data = launch_name(launch.kernel), bytearray()
         buffers: list[tuple[int, str, int]] = []
-        maps: list[tuple[int, TensorMapArg]] = []
+        maps: list[_PlacedMap] = []
         sizes: list[int] = []
         local_memory = 0
         for index, argument in enumerate(launch.arguments):
@@ -157,7 +177,7 @@ class PackedArguments:
                 value = scalar(name, index, argument).tobytes()
             data += bytes(-len(data) % len(value))
             if isinstance(argument, TensorMapArg):
-                maps.append((len(data), argument))
+                maps.append(_PlacedMap(len(data), argument, RecentlyUsed(_MOST_MAPS)))
             if isinstance(argument, BufferArg):
                 buffers.append((len(data), argument.memory, argument.offset))
             data += value
@@ -169,14 +189,14 @@ class PackedArguments:
         for at, memory, offset in self.buffers:
             check_inside(self.name, memory, offset, buffers[memory].block.size)
             _ADDRESS.pack_into(self.data, at, buffers[memory].address + offset)
-        for at, argument in self.maps:
-            buffer = buffers[argument.memory]
-            check_inside(self.name, argument.memory, argument.offset, buffer.block.size)
-            self._write_map(at, argument, buffer.address + argument.offset)
+        for one in self.maps:
+            memory, buffer = one.argument.memory, buffers[one.argument.memory]
+            check_inside(self.name, memory, one.argument.offset, buffer.block.size)
+            self._write_map(one, buffer.address)
 
-    def _write_map(self, at: int, argument: TensorMapArg, address: int) -> None:
+    def _write_map(self, one: _PlacedMap, address: int) -> None:
         assert self.write_map is not None  # `of` refuses maps without it
-        self.data[at : at + _MAP_BYTES] = self.write_map(argument, address)
+        self.data[one.at : one.at + _MAP_BYTES] = one.at_address(address, self.write_map)
 
     def pointed(self, memory: AddressedMemory) -> Point:
         """Return what writes a call's addresses. Raises `LaunchError`, as `bind` does."""
@@ -194,16 +214,16 @@ class PackedArguments:
 
         if not self.maps:
             return point
-        mapped: list[tuple[int, TensorMapArg, int]] = []
-        for at, argument in self.maps:
-            place, size = memory.find(argument.memory)
-            check_inside(self.name, argument.memory, argument.offset, size)
-            mapped.append((at, argument, place))
+        mapped: list[tuple[_PlacedMap, int]] = []
+        for one in self.maps:
+            place, size = memory.find(one.argument.memory)
+            check_inside(self.name, one.argument.memory, one.argument.offset, size)
+            mapped.append((one, place))
 
         def point_maps(addresses: Sequence[int]) -> None:
             point(addresses)
-            for at, argument, place in mapped:
-                self._write_map(at, argument, addresses[place] + argument.offset)
+            for one, place in mapped:
+                self._write_map(one, addresses[place])
 
         return point_maps
 
