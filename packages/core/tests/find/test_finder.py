@@ -14,7 +14,7 @@ from convfind.find.result import FindOrigin
 from convfind.find.solution import TimeOrigin
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason
-from convfind.solver.applicability import Applicability
+from convfind.solver.applicability import Applicability, Rejected
 from convfind.testing import MockSolver
 from convfind.testing.solvers import MockTimed
 
@@ -247,6 +247,35 @@ def test_who_led_in_an_earlier_version_runs_again_beside_the_best_of_the_others(
     assert (found.measured, found.best.solver, found.is_in_doubt) == (2, best, False)
     again = handle.find(problem)
     assert (again.measured, again.best.solver, again.is_in_doubt) == (0, best, False)
+
+
+@pytest.mark.parametrize("why", ["refuses", "is for one shape", "is outrun"])
+def test_nobody_waits_for_a_leader_whose_new_version_never_runs(
+    bench: Any, problem: ConvProblem, why: str
+) -> None:
+    """The answer would be in doubt for ever, and no find would change that."""
+
+    class Leader(MockTimed):
+        def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+            if why == "refuses" and self.version > 1:
+                return Rejected(Reason.CHANNELS)
+            return super().applicability(problem, target)
+
+    def fields(version: int) -> list[MockSolver]:
+        is_slow = why == "is outrun" and version > 1
+        leader = Leader("leader", 40, 1e-4 if is_slow else None)
+        leader.version = version  # type: ignore[misc]  # of this one
+        leader.is_dynamic = why != "is for one shape" or version == 1
+        return [leader, MockTimed("second", 50, 0.9 if is_slow else None)]
+
+    with bench.open("mock-last-resort", extra=fields(1)) as handle:
+        assert handle.find(problem).best.solver == "leader"
+    handle = bench.open("mock-last-resort", extra=fields(2))
+    first, *others = (handle.find(problem) for _ in range(3))
+    assert first.measured == (why == "is outrun")
+    for one in (first, *others):
+        assert (one.best.solver, one.is_in_doubt) == ("second", False)
+    assert [one.measured for one in others] == [0, 0]
 
 
 def test_who_lost_in_an_earlier_version_is_measured_alone(bench: Any, problem: ConvProblem) -> None:

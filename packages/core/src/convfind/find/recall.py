@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from convfind.errors import SolverError
@@ -32,7 +32,7 @@ class Recalled:
     rejected: dict[str, Rejected] = field(default_factory=dict)
     considered: frozenset[str] = frozenset()
     in_doubt: frozenset[str] = frozenset()  # versioned ids, measured beside other work
-    outdated: frozenset[str] = frozenset()  # versioned ids, faster than all others as they were
+    outdated: frozenset[str] = frozenset()  # the same, to be measured: led in another version
 
     @property
     def answers(self) -> bool:
@@ -100,27 +100,42 @@ def _recalled(
         if not has_other_kernels(record, solver, problem, session, record.workspace):
             break
         solutions, considered = solutions[1:], considered - {versioned_id(solver)}
-    outdated = _outdated(stored.entry, solutions, session, policy) - considered
+    best = next((one.time_ms for one in solutions if not one.over_limit), None)
+    outdated = frozenset(
+        versioned_id(solver)
+        for solver in _led_before(stored.entry, best, session, policy)
+        if _is_open(solver, policy, considered)
+        and (solver.solver_id, solver.version) not in quarantined
+        and asking.applicability(solver, problem, session.target)
+        and _fits(solver, problem, session, policy)
+    )
     return Recalled(solutions, rejected, considered, doubtful(stored.entry), outdated)
 
 
-def _outdated(
-    entry: FindEntry, solutions: Sequence[Solution], session: Session, policy: Policy
-) -> frozenset[str]:
-    """Return the installed versions of the solvers that were faster than all whose records hold."""
-    best = next((one.time_ms for one in solutions if not one.over_limit), None)
-    found = set()
+def _led_before(
+    entry: FindEntry, best: float | None, session: Session, policy: Policy
+) -> Iterator[Solver]:
+    """Yield the solvers that took less time in another version than all whose records hold."""
     for record in entry.records:
         solver = session.registry.find_solver(record.solver)
         if (
             solver is not None
             and solver.version != record.solver_version
             and record.constant_weights == policy.constant_weights
-            and policy.allows(record.solver, solver.algorithm)
             and (best is None or record.time_ms < best)
         ):
-            found.add(versioned_id(solver))
-    return frozenset(found)
+            yield solver
+
+
+def _is_open(solver: Solver, policy: Policy, considered: Set[str]) -> bool:
+    """Tell whether the policy would measure a solver that no search has decided about yet."""
+    return (
+        versioned_id(solver) not in considered
+        and not (policy.races and outrun_id(solver) in considered)
+        and not solver.is_last_resort
+        and (solver.is_dynamic or not policy.dynamic_only)
+        and policy.allows(solver.solver_id, solver.algorithm)
+    )
 
 
 def _considered(entry: FindEntry, policy: Policy) -> frozenset[str]:
@@ -165,15 +180,7 @@ def why_unused(
 def unmeasured(problem: Problem, session: Session, policy: Policy, recalled: Recalled) -> Screening:
     """Return the solvers that no search has decided about yet and the policy would measure."""
     solvers, _ = session.registry.candidates_for(problem, session.target)
-    unknown = [
-        solver
-        for solver in solvers
-        if versioned_id(solver) not in recalled.considered
-        and not (policy.races and outrun_id(solver) in recalled.considered)
-        and not solver.is_last_resort
-        and (solver.is_dynamic or not policy.dynamic_only)
-        and policy.allows(solver.solver_id, solver.algorithm)
-    ]
+    unknown = [solver for solver in solvers if _is_open(solver, policy, recalled.considered)]
     if not recalled.outdated.isdisjoint(map(versioned_id, unknown)):
         # The leader of an earlier version runs beside the best of the others, in the same moment.
         unknown += _best_recorded(session, recalled)
@@ -204,11 +211,18 @@ def _has_room(
     known: Sequence[Solution],
 ) -> bool:
     """Under a workspace limit, what fits is recorded already or does not fit at all."""
-    limit = policy.workspace_limit
-    if limit is None:
+    if policy.workspace_limit is None:
         return True
     if any(found.solver == solver.solver_id and not found.over_limit for found in known):
         return False
+    return _fits(solver, problem, session, policy)
+
+
+def _fits(solver: Solver, problem: Problem, session: Session, policy: Policy) -> bool:
+    """Tell whether a solver may keep to the policy's workspace limit."""
+    limit = policy.workspace_limit
+    if limit is None:
+        return True
     try:
         return asking.workspace_size(solver, problem, session.target, limit) <= limit
     except SolverError:
