@@ -31,6 +31,7 @@ from convfind.solver.recipe import (
     LocalArg,
     Matrix,
     Step,
+    TensorMapArg,
 )
 from convfind_example_backend.compiler import LoadedKernel
 from convfind_example_backend.memory import Bytes, NumpyBuffer
@@ -96,6 +97,8 @@ def _launch(launch: Launch, loaded: Mapping[Program, object]) -> _ReadyStep:
     for index, argument in enumerate(launch.arguments):
         if isinstance(argument, LocalArg):
             raise LaunchError(f"argument {index} of {name} is local memory; a function has none")
+        if isinstance(argument, TensorMapArg):
+            raise LaunchError(f"argument {index} of {name}: only CUDA has tensor maps")
         if isinstance(argument, BufferArg):
             given.append(argument)
         else:
