@@ -19,7 +19,8 @@ from convfind.solver.recipe import Launch, Memory, Recipe, ScalarArg, TensorMapA
 from convfind.testing import assert_solver
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_igemm.nvidia.form import MatrixProduct, can_share_rows, geometry_of
-from convfind_solvers_igemm.nvidia.tma import RATES, TmaConvSolver, TmaTile
+from convfind_solvers_igemm.nvidia.tma import TmaConvSolver
+from convfind_solvers_igemm.nvidia.tma_tiles import RATES, TmaTile
 
 pytest_plugins = ["convfind.testing.fixtures"]
 
