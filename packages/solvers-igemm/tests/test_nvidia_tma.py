@@ -127,8 +127,7 @@ def test_parts_of_a_sum_are_added_up(solver: TmaConvSolver, hopper: Device) -> N
 
 
 @each
-def test_floats_are_rounded_to_the_nearest(solver: TmaConvSolver, hopper: Device) -> None:
-    """Ones times numbers between two of TF32's: sums of what the copy engine makes of them."""
+def test_small_tiles_lose_no_more_than_rounding(solver: TmaConvSolver, hopper: Device) -> None:
     problem = problem_of(solver, (1, 32, 4, 4), (32, 32, 1, 1))
     pinned = Pinned(solver.direction)
     pinned.config = Config(TmaTile(64, 64, 2).values).without("line")
