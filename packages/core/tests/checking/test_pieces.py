@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -196,6 +197,28 @@ def test_begun_work_is_done_beside_and_its_errors_are_raised() -> None:
 
     with pytest.raises(MemoryError, match="no room"):
         pieces.Begun(fail).result()
+
+
+@pytest.mark.parametrize("handling", ["ignore", "raise"])
+def test_other_threads_handle_invalid_numbers_as_the_caller_does(
+    monkeypatch: pytest.MonkeyPatch, handling: Literal["ignore", "raise"]
+) -> None:
+    monkeypatch.setattr(pieces, "usable_cpus", lambda: 2)
+    met, started = threading.Barrier(2, timeout=60), threading.Event()
+
+    def meet(_: int) -> str:
+        met.wait()  # passed where two threads work at once
+        return np.geterr()["invalid"]
+
+    def begin() -> str:
+        started.set()
+        return np.geterr()["invalid"]
+
+    with np.errstate(invalid=handling):
+        assert pieces.side_by_side(meet, range(2)) == [handling, handling]
+        begun = pieces.Begun(begin)
+        assert started.wait(60)
+    assert begun.result() == handling
 
 
 def test_begun_work_that_no_thread_had_time_for_is_done_here(

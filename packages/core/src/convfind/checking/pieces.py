@@ -39,11 +39,12 @@ def side_by_side(work: Callable[[T], R], pieces: Sequence[T]) -> list[R]:
     if threads < 2:
         return list(map(work, pieces))
     shared = _Shared(work, pieces)
+    take = _as_here(shared.take)
     helpers: list[Future[None]] = []
     try:
         with suppress(RuntimeError):  # no thread can be started: this one does without
             for _ in range(threads - 1):
-                helpers.append(_pool().submit(shared.take))
+                helpers.append(_pool().submit(take))
         shared.take()
     finally:
         shared.end()
@@ -72,7 +73,7 @@ class Begun(Generic[R]):
         self._work = work
         self._job: Future[R] | None = None
         with suppress(RuntimeError):  # no thread can be started: this one does without
-            self._job = _pool().submit(work)
+            self._job = _pool().submit(_as_here(work))
 
     def result(self) -> R:
         """Return what the work returns, or raise what it raises; waits for it."""
@@ -93,6 +94,17 @@ def copied(array: Array) -> Array:
 
     side_by_side(fill, slices_of(source.size, _COPIED_AT_ONCE))
     return copy
+
+
+def _as_here(work: Callable[[], R]) -> Callable[[], R]:
+    """Return the work with NumPy's errors handled as they are here: each thread has its own ways."""
+    handling = np.geterr()
+
+    def done() -> R:
+        with np.errstate(**handling):
+            return work()
+
+    return done
 
 
 class _Shared(Generic[T, R]):
