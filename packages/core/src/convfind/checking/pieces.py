@@ -97,7 +97,7 @@ def copied(array: Array) -> Array:
 
 
 def _as_here(work: Callable[[], R]) -> Callable[[], R]:
-    """Return the work with NumPy's errors handled as they are here: each thread has its own ways."""
+    """Return the work with NumPy's errors handled as here: a thread has its own ways."""
     handling = np.geterr()
 
     def done() -> R:
