@@ -13,6 +13,7 @@ from convfind.kit.throughput import (
     fill,
     gpu_index,
     index_ms,
+    packing_ms,
     peak_seconds,
     product_index,
 )
@@ -31,6 +32,14 @@ def test_small_problems_are_launches() -> None:
     one, two = (cpu_index(SMALL, MOCK_TARGET, SMALL.flops, count) for count in (1, 2))
     assert two < one < 0.1
     assert one == pytest.approx(2 * two, rel=0.1)
+
+
+def test_weights_are_packed_by_all_cores_and_by_the_bandwidth_of_a_gpu() -> None:
+    cpu = replace(MOCK_TARGET, identity="", compute_units=2)
+    assert packing_ms(38_000_000, cpu) == pytest.approx(2.66)
+    gpu = replace(MOCK_TARGET, identity="", kind=DeviceKind.GPU, compute_units=132)
+    assert packing_ms(48_000_000, gpu) == pytest.approx(0.01)
+    assert packing_ms(0, cpu) == packing_ms(0, gpu) == 0.0
 
 
 def test_a_launch_costs_every_core_its_time() -> None:

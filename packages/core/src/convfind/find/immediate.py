@@ -9,6 +9,7 @@ from typing import NamedTuple
 from convfind.errors import SolverError
 from convfind.find.advice import ask_heuristics
 from convfind.find.known import INDEX, SIBLINGS, known
+from convfind.find.packing import Packing
 from convfind.find.ranking import merged
 from convfind.find.screening import Screening
 from convfind.find.solution import Solution, TimeOrigin
@@ -78,8 +79,10 @@ def _expected(
     """Return what is expected of solvers before any index is asked, by their ids."""
     advice = ask_heuristics(problem, session, solvers, policy.fallback)
     if advice.predictions or policy.fallback is not Fallback.AI or not problem.is_measured:
+        packing = Packing(problem, session, solvers, policy)
+        times = packing.as_measured({one.solver: one.time_ms for one in advice.predictions})
         return {
-            one.solver: _Expected(one.time_ms, TimeOrigin.PREDICTED, one.confidence)
+            one.solver: _Expected(times[one.solver], TimeOrigin.PREDICTED, one.confidence)
             for one in advice.predictions
         }
     forecasts = known(problem, session, solvers, policy).forecasts

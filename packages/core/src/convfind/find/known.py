@@ -17,6 +17,7 @@ from convfind.device.target import DeviceKind, Target
 from convfind.errors import SolverError
 from convfind.find.advice import ask_heuristics
 from convfind.find.lessons import corrected, credible, well_known
+from convfind.find.packing import Packing
 from convfind.heuristics.neighbours import other_batches, other_sizes
 from convfind.kit.composed import Composed, without_epilogue
 from convfind.kit.throughput import index_ms
@@ -90,15 +91,17 @@ class Known:
 def known(problem: Problem, session: Session, solvers: Sequence[Solver], policy: Policy) -> Known:
     """Ask every source once about the solvers that take a plain problem."""
     fallback = policy.fallback
-    records = _Records(session, constant_weights=policy.constant_weights)
+    packing = Packing(problem, session, solvers, policy)
+    records = _Records(session, policy.constant_weights, packing)
     plain = _plain_form(problem, session, solvers, records)
     sources = [*_records(problem, session, solvers, records)]
     if plain:
         sources.append(Source("the plain problem's record", _PLAIN, plain))
-    sources += _models(problem, session, solvers, fallback)
     indices, failures = _indices(problem, session, solvers)
+    others = [*_models(problem, session, solvers, fallback)]
     if fallback is not Fallback.GEMM:
-        sources.append(Source(INDEX, _INDEX, indices))
+        others.append(Source(INDEX, _INDEX, indices))
+    sources += (one._replace(times=packing.as_measured(one.times)) for one in others)
     forecasts = combined(sources)
     lessons, constant = session.lessons, policy.constant_weights
     better = corrected(lessons, problem, forecasts, constant_weights=constant)
@@ -177,15 +180,18 @@ def _shift(logs: Mapping[str, float], sums: Mapping[str, _Sum]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Records:
-    """Recorded times by versioned id: measured as the policy measures, else the other way."""
+    """Recorded times by versioned id: measured as the policy measures, else brought to that."""
 
     session: Session
     constant_weights: bool
+    packing: Packing
 
     def times(self, identity: str, problem: Problem) -> dict[str, float]:
         ask, kind = self.session.times, self.constant_weights
-        found = ask(identity, problem, constant_weights=kind)
-        return found or ask(identity, problem, constant_weights=not kind)
+        if found := ask(identity, problem, constant_weights=kind):
+            return found
+        found = ask(identity, problem, constant_weights=not kind)
+        return self.packing.as_measured(found, constant_weights=not kind)
 
 
 def _records(

@@ -8,6 +8,9 @@ from convfind.problem import ConvProblem
 
 #: Operations per core that correspond to the overhead of a launch, and its seconds.
 _LAUNCH, _LAUNCH_SECONDS = 150_000, 2e-6
+#: The operations that correspond to a float of packed weights, which is read, turned and written.
+#: How they were chosen: ADR 0061.
+_PACKED = 42
 #: The least index of a GPU's solver, above those of last resorts.
 _LEAST = 0.02
 #: The milliseconds of any index are between these: their ratios are numbers above 0.
@@ -30,6 +33,18 @@ def index_ms(operations: float, target: Target, index: float) -> float:
     rate = _LAUNCH / _LAUNCH_SECONDS if target.kind is DeviceKind.CPU else MEASURED.flops
     milliseconds = 1e3 * operations / (index * rate * max(target.compute_units, 1))
     return min(max(milliseconds, _LEAST_MS), _MOST_MS)
+
+
+def packing_ms(nbytes: int, target: Target) -> float:
+    """Return the milliseconds that weights of so many bytes take to be packed before a run.
+
+    On a GPU it is the least that the memory's bandwidth allows.
+    """
+    if target.kind is DeviceKind.CPU:
+        seconds = nbytes / 4 * _PACKED * _LAUNCH_SECONDS / _LAUNCH
+    else:
+        seconds = nbytes / DeviceModel.of(target).bandwidth
+    return 1e3 * seconds / max(target.compute_units, 1)
 
 
 def peak_seconds(operations: float, target: Target) -> float:
