@@ -1,42 +1,50 @@
-// NVIDIA's units as C++ for a CPU, in place of convfind_nvidia.h: a thread is a work-item, and waits where one would.
+// NVIDIA's units as C++ for a CPU, in place of convfind_nvidia.h: a work-item is a fiber, which gives way where it would wait.
 //
 // Copies and products are done when they are asked for. Local memory is `arena`, whose addresses count from 0. The units cut
 // off what they add up, which is not emulated.
 #include <cmath>
-#include <condition_variable>
+#include <csetjmp>
 #include <cstdint>
 #include <cstring>
-#include <mutex>
-#include <thread>
+#include <map>
+#include <type_traits>
+#include <ucontext.h>
+#include <utility>
 #include <vector>
 
 #define ulong uint64_t
-#define CF_KERNEL
 #define CF_GLOBAL
+#define CF_LOCAL static
 #define CF_LOCAL_PTR
+#define CF_RESTRICT
+#define CF_INLINE static inline
 #define CF_INLINED static inline
 #define CF_UNROLL
 #define CF_WORK_GROUP_SIZE(x, y, z)
 #define CF_LONG long long
 #define CF_UINT uint32_t
-#define CF_JOIN(left, right) CF_JOIN_EXPANDED(left, right)
-#define CF_JOIN_EXPANDED(left, right) left##right
-#define CF_TYPE(dtype) CF_JOIN(CF_TYPE_, dtype)
-#define CF_TYPE_FLOAT32 float
-#define CF_TYPE_FLOAT16 uint16_t
-#define CF_TYPE_BFLOAT16 uint16_t
-#define CF_LOAD(dtype, pointer, index) CF_JOIN(CF_LOAD_, dtype)(pointer, index)
-#define CF_LOAD_FLOAT32(pointer, index) ((pointer)[index])
+#define CF_USHORT uint16_t
+#define CF_HALF _Float16
+#define CF_LOAD_HALF(pointer, index) ((float)(pointer)[index])
+#define CF_STORE_HALF(pointer, index, value) ((pointer)[index] = (_Float16)(value))
+#define CF_LOAD4(array, pointer) std::memcpy(array, pointer, 16)
+#define CF_STORE4(pointer, array) std::memcpy(pointer, array, 16)
 #define CF_FMA(a, b, c) std::fma(a, b, c)
+#define CF_MULTIPLY_ADD_SMALL(a, b, c) ((a) * (b) + (c))
 #define fmax(a, b) std::fmax(a, b)
 #define CF_LOCAL_ID(axis) local_id
+#define CF_LOCAL_SIZE(axis) all_items
 #define CF_GROUP_ID(axis) group_id
+#define CF_GLOBAL_ID(axis) (group_id * all_items + local_id)
 #define CF_SHARED(pointer) ((CF_UINT)((unsigned char *)(pointer) - arena))
 #define CF_PIECE(row, piece) ((row) * 128 + (((piece) ^ ((row) & 7)) << 4))
 
 alignas(1024) static unsigned char arena[256 * 1024];
-static thread_local int local_id;
-static int group_id, all_items;
+static int local_id, group_id, all_items;
+static int min(const int a, const int b) { return a < b ? a : b; }
+static int max(const int a, const int b) { return a < b ? b : a; }
+// Other arrays of local memory lie before the arena or behind it.
+static unsigned char *local(const uint32_t address) { return arena + (int32_t)address; }
 
 #define CF_AS_FLOAT(bits) float_of(bits)
 #define CF_AS_UINT(number) bits_of(number)
@@ -50,6 +58,7 @@ static uint32_t bits_of(const float number) {
   std::memcpy(&bits, &number, 4);
   return bits;
 }
+#include "convfind_kernel.h"
 #if IS_BFLOAT16
 static float wide(const uint16_t bits) { return CF_AS_FLOAT((uint32_t)bits << 16); }
 static uint16_t narrow(const float x) {
@@ -70,79 +79,170 @@ static uint16_t narrow(const float x) {
 }
 #endif
 
+static uint32_t cf_tf32_nearest(const uint32_t bits) {
+  return (bits & 0x7f800000u) == 0x7f800000u ? bits : (bits + 0x1000u) & ~0x1fffu;
+}
+
+// Work-items run in turn, each until it waits. Where none goes on any more, the launch is given up.
+struct Fiber {
+  ucontext_t start;
+  jmp_buf place;
+  std::vector<char> stack;
+  bool has_begun, is_over;
+};
+static std::vector<Fiber> fibers;
+static ucontext_t launching;
+static int left_to_run, idle_turns;
+static void next_item() {
+  const int own = local_id;
+  if (++idle_turns > 1000 * all_items) setcontext(&launching);
+  do local_id = (local_id + 1) % all_items;
+  while (fibers[local_id].is_over && local_id != own);
+  Fiber &next = fibers[local_id];
+  if (local_id != own && !_setjmp(fibers[own].place)) {
+    if (next.has_begun) _longjmp(next.place, 1);
+    setcontext(&next.start);
+  }
+  local_id = own;
+}
+template <typename Condition>
+static void wait_for(Condition is_met) {
+  while (!is_met()) next_item();
+  idle_turns = 0;
+}
+
 // Barriers of the units: `items` of a number meet, or pass. Those from 100 on are of waves, from 200 on of four each.
 struct Meeting {
-  std::mutex own;
-  std::condition_variable changed;
   int there = 0, round = 0;
 };
 static Meeting meetings[256];
 static void come(const int number, const int items, const bool waits) {
   Meeting &meeting = meetings[number];
-  std::unique_lock<std::mutex> lock(meeting.own);
   const int round = meeting.round;
   if (++meeting.there == items) {
     meeting.there = 0;
     ++meeting.round;
-    meeting.changed.notify_all();
   } else if (waits) {
-    meeting.changed.wait(lock, [&] { return meeting.round != round; });
+    wait_for([&] { return meeting.round != round; });
   }
 }
 #define MEET(barrier, items) come(barrier, items, true)
 #define PASS(barrier, items) come(barrier, items, false)
+#define CONSUMERS_BARRIER() come(1, THREADS, true)
 #define CF_BARRIER() come(0, all_items, true)
 #define CF_WAVE_BARRIER() come(100 + local_id / 32, 32, true)
 static void four_waves() { come(200 + local_id / 128, 128, true); }
 
-// Barriers in local memory, from its last 1024 bytes on.
+// Barriers in local memory: a phase ends when so many items have arrived and so many bytes have come.
 struct Expected {
-  std::mutex own;
-  std::condition_variable changed;
-  int items = 0, left = 0, rounds = 0;
+  int items, left, bytes, rounds;
 };
-static Expected expected[128];
-static void expect(const uint32_t at, const int items) {
-  Expected &one = expected[at / 8 % 128];
-  one.items = one.left = items;
-  one.rounds = 0;
-}
-static void arrive(const uint32_t at) {
-  Expected &one = expected[at / 8 % 128];
-  std::unique_lock<std::mutex> lock(one.own);
-  if (--one.left == 0) {
+static std::map<uint32_t, Expected> expected;
+static void expect(const uint32_t at, const int items) { expected[at] = {items, items, 0, 0}; }
+static void come_to(const uint32_t at, const int items, const int bytes) {
+  Expected &one = expected.at(at);
+  one.left -= items;
+  one.bytes += bytes;
+  if (one.left == 0 && one.bytes == 0) {
     one.left = one.items;
     ++one.rounds;
-    one.changed.notify_all();
   }
 }
+static void arrive(const uint32_t at) { come_to(at, 1, 0); }
 #define announce arrive
 static void await(const uint32_t at, const uint32_t parity) {
-  Expected &one = expected[at / 8 % 128];
-  std::unique_lock<std::mutex> lock(one.own);
-  one.changed.wait(lock, [&] { return (uint32_t)(one.rounds - 1 & 1) == parity; });
+  const Expected &one = expected.at(at);
+  wait_for([&] { return (uint32_t)(one.rounds - 1 & 1) == parity; });
+}
+#define barrier_start expect
+#define barriers_started()
+#define barrier_expect(barrier, bytes) come_to(barrier, 1, bytes)
+#define barrier_arrive arrive
+#define barrier_wait(barrier, phase) await(barrier, (phase) & 1)
+
+// What copies a tensor's pieces: the map's words, which emulated_units.py writes, and rows of 128 bytes, spread over the banks.
+struct Map {
+  const unsigned char *from;
+  int64_t element_bytes, rounds, sizes[4], strides[4], box[3];
+  int64_t first[2], counts[2], steps[2];
+};
+static void copy_row(const uint32_t to, const Map &map, const int row, const int64_t channel, const int64_t *others,
+                     const int rank) {
+  const int64_t size = map.element_bytes;
+  bool is_inside = true;
+  const unsigned char *from = map.from;
+  for (int axis = 1; axis < rank; ++axis) {
+    is_inside = is_inside && others[axis] >= 0 && others[axis] < map.sizes[axis];
+    from += others[axis] * map.strides[axis - 1] * size;
+  }
+  for (int i = 0; i < map.box[0]; ++i) {
+    uint32_t bits = 0;
+    const int64_t at = channel + i;
+    if (is_inside && at >= 0 && at < map.sizes[0]) std::memcpy(&bits, from + at * size, size);
+    if (map.rounds) bits = cf_tf32_nearest(bits);
+    uint32_t place = to + row * 128 + i * size;
+    place ^= (place >> 7 & 7) << 4;
+    std::memcpy(local(place), &bits, size);
+  }
+}
+static void copy_windows(const uint32_t to, const ulong map_at, const uint32_t barrier, const int channel, const int w,
+                         const int h, const int image, const int off_w, const int off_h) {
+  const Map &map = *(const Map *)*(const ulong *)map_at;
+  int64_t at[4] = {0, w, h, image};
+  for (int row = 0; row < map.box[1]; ++row) {
+    const int64_t tap[4] = {0, at[1] + off_w, at[2] + off_h, at[3]};
+    copy_row(to, map, row, channel, tap, 4);
+    for (int axis = 1; axis < 4; ++axis) {
+      if (axis == 3) {
+        ++at[3];
+      } else if ((at[axis] += map.steps[axis - 1]) <= map.first[axis - 1] + (map.counts[axis - 1] - 1) * map.steps[axis - 1]) {
+        break;
+      } else {
+        at[axis] = map.first[axis - 1];
+      }
+    }
+  }
+  come_to(barrier, 0, -(int)(map.box[1] * map.box[0] * map.element_bytes));
+}
+static void copy_box(const uint32_t to, const ulong map_at, const uint32_t barrier, const int x, const int y, const int z) {
+  const Map &map = *(const Map *)*(const ulong *)map_at;
+  int row = 0;
+  for (int64_t i = z; i < z + map.box[2]; ++i)
+    for (int64_t j = y; j < y + map.box[1]; ++j) {
+      const int64_t others[3] = {0, j, i};
+      copy_row(to, map, row++, x, others, 3);
+    }
+  come_to(barrier, 0, -(int)(row * map.box[0] * map.element_bytes));
 }
 
 static void cf_copy_16(const uint32_t to, const void *from, const int size) {
-  std::memset(arena + to, 0, 16);
-  std::memcpy(arena + to, from, size);
+  std::memset(local(to), 0, 16);
+  std::memcpy(local(to), from, size);
 }
 #define CF_COPIES_COMMIT()
 #define CF_COPIES_WAIT(count)
-#define CF_LOAD_SHARED_4(to, address) std::memcpy(to, arena + (address), 16)
+#define CF_LOAD_SHARED_4(to, address) std::memcpy(to, local(address), 16)
 #define CF_STORE_4(pointer, from) std::memcpy(pointer, from, 16)
 static uint32_t pair(const float first, const float second) { return narrow(first) | (uint32_t)narrow(second) << 16; }
 #define CF_PAIR(dtype, first, second) pair(first, second)
 #define CF_STORE_SHARED_PAIR(dtype, address, first, second) CF_JOIN(store_pair_, dtype)(address, first, second)
 static void store_pair_FLOAT32(const uint32_t address, const float first, const float second) {
-  std::memcpy(arena + address, &first, 4);
-  std::memcpy(arena + address + 4, &second, 4);
+  std::memcpy(local(address), &first, 4);
+  std::memcpy(local(address + 4), &second, 4);
 }
 static void store_pair_FLOAT16(const uint32_t address, const float first, const float second) {
   const uint32_t both = pair(first, second);
-  std::memcpy(arena + address, &both, 4);
+  std::memcpy(local(address), &both, 4);
 }
 #define store_pair_BFLOAT16 store_pair_FLOAT16
+#define CF_LOAD_SHARED_PAIR(dtype, to, address) CF_JOIN(load_pair_, dtype)(to, address)
+static void load_pair_FLOAT32(float *to, const uint32_t address) { std::memcpy(to, local(address), 8); }
+static void load_pair_FLOAT16(float *to, const uint32_t address) {
+  uint16_t both[2];
+  std::memcpy(both, local(address), 4);
+  for (int i = 0; i < 2; ++i) to[i] = wide(both[i]);
+}
+#define load_pair_BFLOAT16 load_pair_FLOAT16
 
 static float exp2_of(const float x) { return std::exp2(x); }
 static float given[1024];
@@ -165,10 +265,10 @@ static void load_matrices(uint32_t *to, const uint32_t address, const bool is_tu
     if (is_turned) {
       uint16_t halves[2];
       for (int i = 0; i < 2; ++i)
-        std::memcpy(&halves[i], arena + wave[8 * j + lane % 4 * 2 + i][0] + lane / 4 * 2, 2);
+        std::memcpy(&halves[i], local(wave[8 * j + lane % 4 * 2 + i][0] + lane / 4 * 2), 2);
       to[j] = halves[0] | (uint32_t)halves[1] << 16;
     } else {
-      std::memcpy(&to[j], arena + wave[8 * j + lane / 4][0] + lane % 4 * 4, 4);
+      std::memcpy(&to[j], local(wave[8 * j + lane / 4][0] + lane % 4 * 4), 4);
     }
   }
   CF_WAVE_BARRIER();
@@ -202,57 +302,115 @@ static void multiply_fragments(float *sums, const uint32_t *a, const uint32_t *b
 #define CF_WGMMA_COMMIT()
 #define CF_WGMMA_WAIT(count)
 #define CF_MATRIX(address) ((ulong)(((address) & 0x3ffffu) >> 4) | (ulong)1 << 16 | (ulong)64 << 32 | (ulong)1 << 62)
-static float element(const ulong matrix, const int row, const int column) {
+static uint32_t place_of(const ulong matrix, const int row, const int byte) {
   uint32_t at = (uint32_t)(matrix & 0x3fff) << 4;
-  at += column / 64 * ((uint32_t)(matrix >> 16 & 0x3fff) << 4) + row / 8 * ((uint32_t)(matrix >> 32 & 0x3fff) << 4);
-  at += row % 8 * 128 + column % 64 * 2;
-  at ^= (at >> 7 & 7) << 4;
+  at += byte / 128 * ((uint32_t)(matrix >> 16 & 0x3fff) << 4) + row / 8 * ((uint32_t)(matrix >> 32 & 0x3fff) << 4);
+  at += row % 8 * 128 + byte % 128;
+  return at ^ (at >> 7 & 7) << 4;
+}
+static float element_FLOAT16(const ulong matrix, const int row, const int column) {
   uint16_t bits;
-  std::memcpy(&bits, arena + at, 2);
+  std::memcpy(&bits, local(place_of(matrix, row, 2 * column)), 2);
   return wide(bits);
 }
-static float left_factors[8][64][16];
+#define element_BFLOAT16 element_FLOAT16
+static float element_FLOAT32(const ulong matrix, const int row, const int column) {
+  uint32_t bits;
+  std::memcpy(&bits, local(place_of(matrix, row, 4 * column)), 4);
+  return float_of(bits & ~0x1fffu);
+}
+static float left_factors[8][64][16], right_factors[8][16][256];
 template <typename Right>
-static void multiply(float *sums, const int columns, const bool more, Right right) {
-  const int lane = local_id % 32, wave = local_id % 128 / 32;
+static void multiply(float *sums, const int columns, const int along, const bool more, Right right) {
+  const int lane = local_id % 32, wave = local_id % 128 / 32, four = local_id / 128;
+  for (int i = local_id % 128; i < along * columns; i += 128)
+    right_factors[four][i % along][i / along] = right(i % along, i / along);
+  four_waves();
   for (int i = 0; i < columns / 2; ++i) {
     const int row = 16 * wave + lane / 4 + i % 4 / 2 * 8, column = i / 4 * 8 + lane % 4 * 2 + i % 2;
     float sum = more ? sums[i] : 0.0f;
-    for (int k = 0; k < 16; ++k) sum += left_factors[local_id / 128][row][k] * right(k, column);
+    for (int k = 0; k < along; ++k) sum += left_factors[four][row][k] * right_factors[four][k][column];
     sums[i] = sum;
   }
   four_waves();
 }
-static void multiply_keys(float *sums, const int columns, const ulong a, const ulong b, const bool more) {
+template <typename Element>
+static void multiply_rows(float *sums, const int columns, const int along, const ulong a, const ulong b, const bool more,
+                          Element element) {
   const int own = local_id % 128;
-  for (int i = 0; i < 8; ++i) left_factors[local_id / 128][own / 2][own % 2 * 8 + i] = element(a, own / 2, own % 2 * 8 + i);
-  four_waves();
-  multiply(sums, columns, more, [b](int k, int column) { return element(b, column, k); });
-}
-static void multiply_values(float *sums, const int columns, const uint32_t *a, const ulong b) {
-  const int lane = local_id % 32, wave = local_id % 128 / 32;
-  for (int i = 0; i < 8; ++i) {
-    const int row = 16 * wave + lane / 4 + i / 2 % 2 * 8, k = i / 4 * 8 + lane % 4 * 2 + i % 2;
-    left_factors[local_id / 128][row][k] = wide((uint16_t)(a[i / 2] >> i % 2 * 16));
+  for (int i = 0; i < along / 2; ++i) {
+    const int k = own % 2 * (along / 2) + i;
+    left_factors[local_id / 128][own / 2][k] = element(a, own / 2, k);
   }
-  four_waves();
-  multiply(sums, columns, true, [b](int k, int column) { return element(b, k, column); });
+  multiply(sums, columns, along, more, [=](int k, int column) { return element(b, column, k); });
 }
-#define CF_WGMMA(columns, dtype, sums, a, b, more) multiply_keys(sums, columns, a, b, more)
-#define WGMMA_TURNED(columns, dtype, sums, a, b) multiply_values(sums, columns, a, b)
+static void left_FLOAT16(float (*rows)[16], const uint32_t *a) {
+  const int lane = local_id % 32, wave = local_id % 128 / 32;
+  for (int i = 0; i < 8; ++i)
+    rows[16 * wave + lane / 4 + i / 2 % 2 * 8][i / 4 * 8 + lane % 4 * 2 + i % 2] = wide((uint16_t)(a[i / 2] >> i % 2 * 16));
+}
+#define left_BFLOAT16 left_FLOAT16
+static void left_FLOAT32(float (*rows)[16], const uint32_t *a) {
+  const int lane = local_id % 32, wave = local_id % 128 / 32;
+  for (int i = 0; i < 4; ++i) rows[16 * wave + lane / 4 + i % 2 * 8][lane % 4 + i / 2 * 4] = float_of(a[i] & ~0x1fffu);
+}
+template <typename Left, typename Right>
+static void multiply_registers(float *sums, const int columns, const int along, const uint32_t *a, const bool more, Left left,
+                               Right right) {
+  left(left_factors[local_id / 128], a);
+  multiply(sums, columns, along, more, right);
+}
+#define ALONG(dtype) (int)(32 / sizeof(CF_TYPE(dtype)))
+#define CF_WGMMA(columns, dtype, sums, a, b, more) \
+  multiply_rows(sums, columns, ALONG(dtype), a, b, more, CF_JOIN(element_, dtype))
+#define CF_WGMMA_FROM_REGISTERS(columns, dtype, sums, a, b, more)                     \
+  multiply_registers(sums, columns, ALONG(dtype), a, more, CF_JOIN(left_, dtype), \
+                     [=](int k, int column) { return CF_JOIN(element_, dtype)(b, column, k); })
+#define WGMMA_TURNED(columns, dtype, sums, a, b)                                          \
+  multiply_registers(sums, columns, 16, a, true, left_FLOAT16, \
+                     [=](int k, int column) { return element_FLOAT16(b, k, column); })
 
-template <typename... Arguments>
-static void launch(void (*kernel)(Arguments...), const int groups, const int items, Arguments... arguments) {
+// A kernel is launched as the driver does: with the address of each argument. Returns the number of work-items that ended.
+template <typename... Types, size_t... places>
+static void call(void (*kernel)(Types...), void **arguments, std::index_sequence<places...>) {
+  kernel(*(std::remove_const_t<Types> *)arguments[places]...);
+}
+static void (*work)();
+static void run_item() {
+  const int own = local_id;
+  fibers[own].has_begun = true;
+  work();
+  idle_turns = 0;
+  fibers[own].is_over = true;
+  if (--left_to_run == 0) setcontext(&launching);
+  next_item();
+}
+template <typename... Types>
+static int launch(void (*kernel)(Types...), const int groups, const int items, void **arguments) {
+  static void (*of_moment)(Types...);
+  static void **given;
+  of_moment = kernel, given = arguments;
+  work = [] { call(of_moment, given, std::index_sequence_for<Types...>()); };
   all_items = items;
+  fibers = std::vector<Fiber>(items);
+  for (Fiber &one : fibers) one.stack.resize(1 << 16);
+  static volatile int ended;
+  ended = 0;
   for (group_id = 0; group_id < groups; ++group_id) {
     for (Meeting &one : meetings) one.there = 0;  // those that nobody waits for may be left
+    expected.clear();
     std::memset(arena, 0xff, sizeof arena);  // NaN
-    std::vector<std::thread> threads;
-    for (int i = 0; i < items; ++i)
-      threads.emplace_back([=] {
-        local_id = i;
-        kernel(arguments...);
-      });
-    for (std::thread &one : threads) one.join();
+    for (Fiber &one : fibers) {
+      getcontext(&one.start);
+      one.start.uc_stack = {one.stack.data(), 0, one.stack.size()};
+      one.has_begun = one.is_over = false;
+      makecontext(&one.start, run_item, 0);
+    }
+    left_to_run = items;
+    local_id = idle_turns = 0;
+    swapcontext(&launching, &fibers[0].start);
+    ended = ended + items - left_to_run;
+    if (left_to_run) break;
   }
+  return ended;
 }

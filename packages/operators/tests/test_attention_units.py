@@ -1,4 +1,4 @@
-"""Attention by NVIDIA's matrix units is right: on CPUs, by threads."""
+"""Attention by NVIDIA's matrix units is right: on CPUs, which emulate them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from emulated_units import COMPILER, UnitsOnThreads
+from emulated_units import COMPILER, EmulatedUnits
 
 from convfind.device.target import DeviceKind, Target
 from convfind_operators import AttentionProblem
@@ -28,7 +28,7 @@ MATRIX, WGMMA = NvidiaAttentionSolver(AttentionProblem), WgmmaAttentionSolver(At
 
 @pytest.fixture(scope="module")
 def units(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return UnitsOnThreads(CUDA, tmp_path_factory.mktemp("kernels"))
+    return EmulatedUnits(CUDA, tmp_path_factory.mktemp("kernels"))
 
 
 def attention(queries: int, keys: int, depth: int, dtype: str, **how: Any) -> AttentionProblem:

@@ -1,12 +1,14 @@
-"""Implicit GEMM whose tiles Hopper's copy engine fetches; what runs kernels needs such a GPU."""
+"""Implicit GEMM whose tiles Hopper's copy engine fetches; on CPUs its units are emulated."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from devices_for_tests import H200
+from emulated_units import COMPILER, EmulatedUnits
 from numpy.typing import NDArray
 
 from convfind.checking.reference import reference_convolution
@@ -17,6 +19,9 @@ from convfind.solver.applicability import Applicability, Rejected
 from convfind.solver.config import Config
 from convfind.solver.recipe import Launch, Memory, Recipe, ScalarArg, TensorMapArg
 from convfind.testing import assert_solver
+from convfind.testing.device_checks import DeviceChecks
+from convfind.testing.guarded_run import GuardedRunner
+from convfind.testing.report import SolverReport
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_igemm.nvidia.form import MatrixProduct, can_share_rows, geometry_of
 from convfind_solvers_igemm.nvidia.tma import TmaConvSolver
@@ -133,6 +138,64 @@ def test_small_tiles_lose_no_more_than_rounding(solver: TmaConvSolver, hopper: D
     pinned.config = Config(TmaTile(64, 64, 2).values).without("line")
     assert_solver(pinned, hopper, shapes=[problem], every_variant=False)
     assert pinned.error_bound(problem) == 1.0  # rounding both, and nothing beside that
+
+
+def emulated(test: Any) -> Any:
+    """Mark a test that takes seconds and compiles for CPUs."""
+    needs = pytest.mark.skipif(COMPILER is None, reason="needs a compiler of C++")
+    return pytest.mark.slow(needs(test))
+
+
+#: A GPU of so few units that work-groups compute several tiles, one after the other.
+FEW = replace(CUDA, identity="", compute_units=2)
+
+
+@pytest.fixture(scope="module")
+def units(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return EmulatedUnits(FEW, tmp_path_factory.mktemp("kernels"))
+
+
+@emulated
+@each
+def test_the_conformance_kit_finds_nothing_on_a_cpu(solver: TmaConvSolver, units: Any) -> None:
+    # The last one has many tiles, as others here have on few units.
+    given = shapes(solver)[solver.direction is Direction.FORWARD : 8 : 2]
+    report = assert_solver(solver, units, shapes=given, every_variant=False)
+    assert len(report.problems) == 4
+
+
+def failures(solver: TmaConvSolver, problem: ConvProblem, units: Any) -> list[Any]:
+    """Run a solver; return what is wrong about its results."""
+    report = SolverReport(solver.solver_id, FEW.identity)
+    checks = DeviceChecks(report, solver, FEW, GuardedRunner(units), 0)
+    checks.check(problem, solver.solution(problem, FEW))
+    return report.failures
+
+
+@emulated
+@pytest.mark.parametrize("kind", RATES)
+def test_each_tile_computes_the_same_on_a_cpu(kind: str, units: Any) -> None:
+    added = RATES.get(f"{kind}-added", {})
+    for at, tile in enumerate(tile for tile in RATES[kind] if tile not in added):
+        pinned = Pinned(SOLVERS[at % 2].direction)
+        plain = problem_of(pinned, (1, 136, 5, 9), (264, 136, 3, 3), padding=(0, 2), bias=True)
+        problem = kinds_of(plain)[kind]
+        one = {"parts": 1} if "parts" in SOLVERS[at % 2].default_config(problem, FEW) else {}
+        pinned.config = Config(tile.values, **one)
+        assert failures(pinned, problem, units) == []
+
+
+@emulated
+@each
+@pytest.mark.parametrize("parts", [3, 50])
+def test_parts_are_added_up_on_a_cpu(solver: TmaConvSolver, parts: int, units: Any) -> None:
+    pinned = Pinned(solver.direction)
+    # With more parts than steps some have none.
+    problem = problem_of(solver, (2, 136, 5, 7), (72, 136, 3, 3), padding=1, alpha=0.5, beta=2.0)
+    overlap = int(solver.direction is Direction.FORWARD)
+    tile = TmaTile(64, 64, 4, overlap=overlap)
+    pinned.config = Config(tile.values, parts=parts)
+    assert failures(pinned, problem, units) == []
 
 
 def refused(answer: Applicability) -> Reason | None:
