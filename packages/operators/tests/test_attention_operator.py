@@ -14,7 +14,7 @@ from convfind.device.target import DeviceKind, Target
 from convfind.errors import NoSolverError, ProblemError
 from convfind.kit.register_limit import OPTION
 from convfind.runtime.backend import Device
-from convfind.solver.recipe import Launch
+from convfind.solver.recipe import Launch, ScalarArg
 from convfind_operators import AttentionProblem, ElementType
 from convfind_operators.attention_solver import (
     AttentionSolver,
@@ -22,6 +22,7 @@ from convfind_operators.attention_solver import (
     NvidiaAttentionSolver,
     WgmmaAttentionSolver,
 )
+from convfind_operators.cpu_attention_solver import CpuAttentionSolver
 from convfind_operators.solver_list import solver_of
 
 torch = pytest.importorskip("torch")
@@ -30,6 +31,7 @@ Check = Callable[..., None]
 
 PLAIN, MATRIX = AttentionSolver(AttentionProblem), NvidiaAttentionSolver(AttentionProblem)
 WGMMA = WgmmaAttentionSolver(AttentionProblem)
+CPU = CpuAttentionSolver(AttentionProblem)
 CUDA = Target(
     *("cuda", "a gpu", DeviceKind.GPU, "NVIDIA", "CUDA", "sm_90", 132, "1"),
     features=frozenset({"cublas", "nv-ptx", "fp64"}),
@@ -287,7 +289,55 @@ def test_a_solver_says_how_fast_it_is_where_steps_were_slower() -> None:
     assert MATRIX.wti(narrow, CUDA)
     assert PLAIN.wti(wide, replace(CUDA, features=frozenset(), identity=""))
     assert PLAIN.wti(wide, CUDA) is None
-    assert PLAIN.wti(wide, replace(CUDA, kind=DeviceKind.CPU, identity="")) is None
+    cpu = replace(CUDA, kind=DeviceKind.CPU, identity="")
+    assert PLAIN.wti(wide, cpu) is None
+    assert CPU.wti(wide, cpu)
+
+
+def test_cpus_have_a_kernel_of_their_own() -> None:
+    cpu = Target(*("opencl", "a cpu", DeviceKind.CPU, "Intel", "OpenCL", "cpu-avx2", 2, "1"))
+    cpu = replace(cpu, max_work_group=1024, identity="")
+    for how in ({}, {"dtype": "bfloat16"}, {"depth": 200, "values": 256}, {"queries": 1}):
+        assert solver_of(attention(**how), cpu).solver_id == CPU.solver_id
+    with pytest.raises(NoSolverError, match="float32"):
+        solver_of(attention(dtype="float64"), cpu)
+    assert not CPU.takes(attention(values=257), cpu)
+    assert not CPU.takes(attention(keys=0), cpu)
+    assert not CPU.takes(attention(), CUDA)
+
+
+@pytest.mark.parametrize("cores", [1, 2, 7, 64])
+@pytest.mark.parametrize(
+    ("heads", "queries", "keys", "depth"),
+    [(6, 1500, 1500, 64), (3, 197, 197, 64), (2, 49, 49, 32), (1, 5, 700, 128), (2, 300, 9, 200)],
+)
+def test_work_items_of_cpus_cover_the_queries_and_have_room_for_them(
+    heads: int, queries: int, keys: int, depth: int, cores: int
+) -> None:
+    cpu = Target(*("opencl", "a cpu", DeviceKind.CPU, "Intel", "OpenCL", "cpu-avx2", cores, "1"))
+    problem = attention(heads=heads, queries=queries, keys=keys, depth=depth)
+    (launch,) = CPU.solution(problem, cpu).steps
+    assert isinstance(launch, Launch)
+    macros = dict(launch.kernel.program.defines)
+    share, block = (int(one.value) for one in launch.arguments[-2:] if isinstance(one, ScalarArg))
+    assert launch.global_size == (2 * heads * math.ceil(queries / share),)
+    assert share <= int(macros["QUERIES"])
+    assert share % int(macros["ROWS"]) == int(macros["QUERIES"]) % int(macros["ROWS"]) == 0
+    assert block <= int(macros["KEYS"])
+    assert block % 16 == int(macros["KEYS"]) % 16 == 0
+    assert int(macros["DEPTH"]) >= depth
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys", "depth", "values"),
+    [(97, 130, 64, 64), (6, 257, 33, 48), (193, 16, 72, 100), (50, 129, 130, 17)],
+)
+@pytest.mark.parametrize("causal", [False, True])
+def test_blocks_of_cpus_are_right(
+    check: Check, queries: int, keys: int, depth: int, values: int, causal: bool
+) -> None:
+    how: dict[str, Any] = {"values": values, "causal": causal, "shared": 2}
+    check(attention(queries=queries, keys=keys, depth=depth, **how), not_finite=not causal)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])

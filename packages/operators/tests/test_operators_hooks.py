@@ -23,7 +23,8 @@ def test_every_kind_is_found_by_its_word_and_has_a_solver(problem: type) -> None
 def test_every_solver_is_of_one_kind() -> None:
     kinds = {solver.solver_id: solver.domain.problem for solver in solvers()}
     expected = {f"operators-{problem.kind}": problem.kind for problem in problem_types()}
-    more = dict.fromkeys(("operators-attention-nvidia", "operators-attention-wgmma"), "attention")
+    own = ("operators-attention-cpu", "operators-attention-nvidia", "operators-attention-wgmma")
+    more = dict.fromkeys(own, "attention")
     assert kinds == {**expected, **more, "operators-matmul-library": "matmul"}
     assert len(kinds) == len(solvers())
 

@@ -56,7 +56,7 @@ class AttentionSolver(OperatorSolver):
             return Rejected(Reason.WORK_GROUP, f"needs {_GROUP} work-items")
         if problem.values > _LONGEST:
             return Rejected(Reason.SIZE_LIMIT, f"values of {problem.values} elements")
-        return _countable(problem, _TILE)
+        return countable(problem, _TILE)
 
     def wti(self, problem: AttentionProblem, target: Target) -> float | None:
         """The index that was measured, where no library's products are faster, with all around."""
@@ -65,7 +65,7 @@ class AttentionSolver(OperatorSolver):
 
     def steps(self, problem: AttentionProblem, target: Target) -> tuple[Step, ...]:
         """One launch."""
-        macros = {**_macros(problem), "CF_ARITHMETIC": "FLOAT32"}
+        macros = {**macros_of(problem), "CF_ARITHMETIC": "FLOAT32"}
         program = Program(
             KernelSource("convfind_operators", "kernels/attention.cl"),
             KernelLanguage.SHARED,
@@ -76,10 +76,10 @@ class AttentionSolver(OperatorSolver):
         launch = Launch(
             KernelSpec(program, "operators_attention"),
             (
-                *_memory(problem),
-                *_steps(problem),
+                *arguments_of_memory(problem),
+                *steps_of(problem),
                 *elements,
-                *_sizes(problem),
+                *sizes_of(problem),
                 ScalarArg(problem.factor, "float32"),
             ),
             (groups * _GROUP,),
@@ -181,7 +181,7 @@ class WaveGroups:
 def launched_by_groups(problem: AttentionProblem, groups: WaveGroups) -> Launch:
     """Return the launch of the kernel for Hopper's matrix units."""
     macros = {
-        **_macros(problem),
+        **macros_of(problem),
         "DEPTH": -(-problem.depth // _STEP) * _STEP,
         "VALUES": next(width for width in _WIDTHS if width >= problem.values),
         "CONSUMERS": groups.count,
@@ -195,7 +195,7 @@ def launched_by_groups(problem: AttentionProblem, groups: WaveGroups) -> Launch:
     )
     count, items = _work_groups(problem, groups.rows), _WAVE_GROUP * (groups.count + 1)
     factor = ScalarArg(problem.factor * _LOG2_E, "float32")
-    arguments = (*_memory(problem), *_steps(problem), *_sizes(problem), factor)
+    arguments = (*arguments_of_memory(problem), *steps_of(problem), *sizes_of(problem), factor)
     kernel = KernelSpec(program, "operators_nvidia_attention_wgmma")
     return Launch(kernel, arguments, (count * items,), (items,))
 
@@ -246,7 +246,7 @@ def launched(problem: AttentionProblem, target: Target, blocks: Blocks) -> Launc
     # Scores are scaled before a mask is added, and where the factor does not keep their order.
     is_scaled = problem.mask is not None or problem.factor <= 0
     macros = {
-        **_macros(problem),
+        **macros_of(problem),
         "DEPTH": -(-problem.depth // _STEP) * _STEP,
         "VALUES": -(-problem.values // _STEP) * _STEP,
         "WAVES": blocks.waves,
@@ -263,7 +263,7 @@ def launched(problem: AttentionProblem, target: Target, blocks: Blocks) -> Launc
     )
     groups, items = _work_groups(problem, blocks.rows), 32 * blocks.waves
     factor = ScalarArg(problem.factor * _LOG2_E, "float32")
-    arguments = (*_memory(problem), *_steps(problem), *_sizes(problem), factor)
+    arguments = (*arguments_of_memory(problem), *steps_of(problem), *sizes_of(problem), factor)
     kernel = KernelSpec(program, "operators_nvidia_attention")
     return Launch(kernel, arguments, (groups * items,), (items,))
 
@@ -280,14 +280,15 @@ def _in_pieces(problem: AttentionProblem, rows: int) -> Applicability:
             return Rejected(Reason.LAYOUT, f"{name} in pieces of {piece} elements")
         if element != 1:
             return Rejected(Reason.LAYOUT, f"elements of a vector of {name} as neighbours")
-    return _countable(problem, rows)
+    return countable(problem, rows)
 
 
 def _work_groups(problem: AttentionProblem, rows: int) -> int:
     return math.prod(problem.q[:2]) * -(-problem.queries // rows)
 
 
-def _countable(problem: AttentionProblem, rows: int) -> Applicability:
+def countable(problem: AttentionProblem, rows: int) -> Applicability:
+    """Return whether kernels whose work-groups have so many queries can count a problem."""
     if not problem.keys or not problem.depth:
         return Rejected(Reason.SIZE_LIMIT, "there is nothing to see")
     groups = _work_groups(problem, rows)
@@ -296,7 +297,7 @@ def _countable(problem: AttentionProblem, rows: int) -> Applicability:
     return APPLICABLE
 
 
-def _macros(problem: AttentionProblem) -> dict[str, DefineValue]:
+def macros_of(problem: AttentionProblem) -> dict[str, DefineValue]:
     """Return the macros of both kernels."""
     macros: dict[str, DefineValue] = {
         "DTYPE": problem.dtype.upper(),
@@ -306,33 +307,35 @@ def _macros(problem: AttentionProblem) -> dict[str, DefineValue]:
     if problem.mask is not None:
         macros["MASK"] = 1 if problem.mask_dtype is ElementType.BOOL else 2
         macros["MASK_DTYPE"] = problem.mask_dtype.upper()
-        step = _repeated(problem.operand("mask"))[3]
+        step = repeated(problem.operand("mask"))[3]
         macros |= {"MASK_KEY": step} if step in (0, 1) else {}
     return macros
 
 
-def _memory(problem: AttentionProblem) -> tuple[Argument, ...]:
+def arguments_of_memory(problem: AttentionProblem) -> tuple[Argument, ...]:
     """Return the operands, behind the mask its steps and sequences."""
     mask: tuple[Argument, ...] = ()
     if problem.mask is not None:
         operand = problem.operand("mask")
-        mask = (BufferArg("mask"), *map(i64, _repeated(operand)), i32(operand.shape[0]))
+        mask = (BufferArg("mask"), *map(i64, repeated(operand)), i32(operand.shape[0]))
     return (*map(BufferArg, ("q", "k", "v")), *mask, BufferArg("y"))
 
 
-def _repeated(mask: Operand) -> tuple[int, ...]:
+def repeated(mask: Operand) -> tuple[int, ...]:
+    """Return the steps of a mask, which are 0 where it is repeated."""
     ends = zip(mask.shape, mask.strides, strict=True)
     return tuple(0 if size == 1 else step for size, step in ends)
 
 
-def _steps(problem: AttentionProblem) -> tuple[Argument, ...]:
+def steps_of(problem: AttentionProblem) -> tuple[Argument, ...]:
     """Return the first elements, and steps from sequence to sequence, head to head, on in it."""
     operands = tuple(map(problem.operand, ("q", "k", "v", "y")))
     steps = (i64(one.strides[axis]) for one in operands for axis in range(3))
     return (*(i64(one.start) for one in operands[:3]), *steps)
 
 
-def _sizes(problem: AttentionProblem) -> tuple[Argument, ...]:
+def sizes_of(problem: AttentionProblem) -> tuple[Argument, ...]:
+    """Return heads, those that share keys, queries, keys, and elements of a key and a value."""
     return tuple(
         map(
             i32,

@@ -15,6 +15,7 @@ from convfind_operators.attention_solver import (
     WgmmaAttentionSolver,
 )
 from convfind_operators.copy_solver import CopySolver
+from convfind_operators.cpu_attention_solver import CpuAttentionSolver
 from convfind_operators.elementwise_solver import ElementwiseSolver
 from convfind_operators.epilogue_gradient_solver import EpilogueGradientSolver
 from convfind_operators.gather_solver import GatherSolver
@@ -34,8 +35,8 @@ from convfind_operators.top_k_solver import TopKSolver
 _FAMILIES: tuple[type[OperatorSolver], ...] = (
     *(CopySolver, ElementwiseSolver, PoolingSolver, LineSolver, LocalResponseNormSolver),
     *(LibraryMatMulSolver, MatMulSolver, GatherSolver, ResizeSolver, ScanSolver),
-    *(WgmmaAttentionSolver, NvidiaAttentionSolver, AttentionSolver, PointwiseDepthwiseSolver),
-    *(ScatterSolver, TopKSolver, EpilogueGradientSolver),
+    *(WgmmaAttentionSolver, NvidiaAttentionSolver, CpuAttentionSolver, AttentionSolver),
+    *(PointwiseDepthwiseSolver, ScatterSolver, TopKSolver, EpilogueGradientSolver),
 )
 
 

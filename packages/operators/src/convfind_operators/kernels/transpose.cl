@@ -5,11 +5,9 @@
 // private memory, since single lines of 64 bytes that lie apart are slow to write; on GPUs a work-group takes a tile
 // of them through local memory, as square as `b` is long, so that both tensors are met in order.
 #include "elements.h"
+#include "squares.h"
 #include "walk.h"
 
-#ifndef BYTES
-#define BYTES 4  // of an element: 1, 2, 4 or 8
-#endif
 #ifndef INDEX
 #define INDEX CF_LONG  // counts tiles on GPUs, and what a launch has beyond them: CF_UINT where it can
 #endif
@@ -28,48 +26,6 @@
 #endif
 #define SHARE (TILE_A * TILE_B / (GROUP * PAIR))  // of a work-item
 
-#define ELEMENT CF_JOIN(ELEMENT_OF_, BYTES)
-#define ELEMENT_OF_1 unsigned char
-#define ELEMENT_OF_2 CF_USHORT
-#define ELEMENT_OF_4 CF_UINT
-#define ELEMENT_OF_8 CF_LONG
-
-#if WIDTH == 16
-
-#define VECTOR CF_JOIN(VECTOR_IN_, BYTES)
-#define VECTOR_IN_1 uchar16
-#define VECTOR_IN_2 ushort16
-#define VECTOR_IN_4 uint16
-#define VECTOR_IN_8 long16
-
-CF_INLINE VECTOR zip_low(const VECTOR a, const VECTOR b) {
-  return (VECTOR)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7);
-}
-
-CF_INLINE VECTOR zip_high(const VECTOR a, const VECTOR b) {
-  return (VECTOR)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd, a.se, b.se, a.sf, b.sf);
-}
-
-// Four rounds of zipping rows i and i + 8.
-CF_INLINE void transpose_tile(VECTOR *rows) {
-  VECTOR other[WIDTH];
-#pragma unroll
-  for (int round = 0; round < 2; ++round) {
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      other[2 * i] = zip_low(rows[i], rows[i + 8]);
-      other[2 * i + 1] = zip_high(rows[i], rows[i + 8]);
-    }
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      rows[2 * i] = zip_low(other[i], other[i + 8]);
-      rows[2 * i + 1] = zip_high(other[i], other[i + 8]);
-    }
-  }
-}
-
-#endif
-
 #if WIDTH == 16
 #if STREAMED && defined(STORE_STREAMED) && BYTES == 4
 #define PUT(pointer, value)                                   \
@@ -85,32 +41,13 @@ CF_INLINE void transpose_tile(VECTOR *rows) {
 
 #if BYTES >= 4
 
-// Blocks of 8 x 8, whose halves stay where they are until the last round: 16 rows are more than there are registers.
-#define EIGHT CF_JOIN(EIGHT_OF_, BYTES)
-#define EIGHT_OF_4 uint8
-#define EIGHT_OF_8 long8
-
 CF_INLINE void transpose_block(CF_GLOBAL const ELEMENT *from, const CF_LONG x_step, ELEMENT *to) {
-  EIGHT a[8], b[8];
+  EIGHT rows[8];
 #pragma unroll
-  for (int i = 0; i < 8; ++i) a[i] = vload8(0, from + i * x_step);
+  for (int i = 0; i < 8; ++i) rows[i] = vload8(0, from + i * x_step);
+  transpose_eight(rows);
 #pragma unroll
-  for (int i = 0; i < 8; i += 2) {
-    const EIGHT one = a[i], two = a[i + 1];
-    b[i] = (EIGHT)(one.s0, two.s0, one.s1, two.s1, one.s4, two.s4, one.s5, two.s5);
-    b[i + 1] = (EIGHT)(one.s2, two.s2, one.s3, two.s3, one.s6, two.s6, one.s7, two.s7);
-  }
-#pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    const EIGHT one = b[i / 4 * 4 + i % 4 / 2], two = b[i / 4 * 4 + i % 4 / 2 + 2];
-    a[i] = i % 2 ? (EIGHT)(one.s2, one.s3, two.s2, two.s3, one.s6, one.s7, two.s6, two.s7)
-                 : (EIGHT)(one.s0, one.s1, two.s0, two.s1, one.s4, one.s5, two.s4, two.s5);
-  }
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    vstore8((EIGHT)(a[i].lo, a[i + 4].lo), 0, to + i * SIDE);
-    vstore8((EIGHT)(a[i].hi, a[i + 4].hi), 0, to + (i + 4) * SIDE);
-  }
+  for (int i = 0; i < 8; ++i) vstore8(rows[i], 0, to + i * SIDE);
 }
 #define BLOCK 8
 
