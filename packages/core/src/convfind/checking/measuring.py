@@ -1,8 +1,8 @@
 """Timing a candidate: warm-up, samples of device time, median and spread, early abandonment.
 
 How many samples are taken follows from what they say: a final is settled once its winner loses no
-more than 1 % at 95 %, or in a race once it loses no more than 0.25 % on average. Counts and seconds
-only bound that.
+more than 1 % at 95 %, or in a race once another run would save too little on average. Counts and
+seconds only bound that.
 """
 
 from __future__ import annotations
@@ -58,20 +58,24 @@ class Sampling:
         seconds: for one candidate.
         final_seconds: for all rounds.
         mean_loss: what the winner may lose on average, as a share of the fastest finalist's time,
-            at which rounds end; with 0 they end where little is lost almost surely.
+            to those who are out early.
+        worth: what a run has to save on average, as such a share, for there to be another round;
+            with 0 rounds end where little is lost almost surely.
     """
 
     samples: int
     seconds: float
     final_seconds: float
     mean_loss: float = 0.0
+    worth: float = 0.0
 
 
 USUAL = Sampling(samples=60, seconds=0.15, final_seconds=0.3)
 #: Enough for a race's only finalist: nobody's time is compared with its own, ...
 ALONE_SAMPLES = 3
-#: ... and for several: a network's layers are won by so many finals that only the mean counts.
-RACE_LOSS = 0.0025
+#: ... and for several: a network's layers are won by so many finals that only the mean counts. How
+#: they were chosen: ADR 0062.
+RACE_LOSS, RACE_WORTH = 0.0025, 2e-4
 #: Times the seconds that rounds have elsewhere: what easy finals leave, hard ones get.
 RACE_PATIENCE = 2.0
 QUICK = Sampling(samples=24, seconds=0.04, final_seconds=0.1)
@@ -147,7 +151,8 @@ def measure_finalists(
     """Measure the front runners again in turns, until it is settled who loses next to nothing.
 
     Where several are as fast as each other, that is settled as soon as where one is the fastest.
-    Where only the mean loss counts, who has lost to the leader runs no more rounds. A sample that
+    Where only the mean counts, who has lost to the leader runs no more rounds, and there are no
+    more of them than their runs are worth. A sample that
     met other work is taken again. A drift of the machine hits all samples of a round alike. It is
     taken out of them: each sample counts relative to the mean of its round. The samples replace the
     earlier ones. How far the others are behind the winner is what rounds say that both ran.
@@ -162,20 +167,19 @@ def measure_finalists(
         None where it ``is_over`` before there are rounds enough: then the earlier samples count.
     """
     rounds: list[Round] = [dict(enumerate(before))] if before else []
-    racing, lost = list(range(len(finalists))), 0.0
+    racing = list(range(len(finalists)))
     deadline = time.perf_counter() + sampling.final_seconds
     while len(rounds) < sampling.samples:
         if is_over():
             break
         if len(rounds) >= _MIN_ROUNDS and time.perf_counter() > deadline:
             break
-        if len(rounds) >= _MIN_ROUNDS and _is_settled(rounds, racing, sampling.mean_loss - lost):
+        if len(rounds) >= _MIN_ROUNDS and _is_settled(rounds, racing, sampling.worth):
             break
         if sampling.mean_loss and len(rounds) >= _LEAST_ROUNDS:
             share = sampling.mean_loss / (len(finalists) - 1)
-            for one, loss in _beaten(rounds, racing, share):
+            for one in _beaten(rounds, racing, share):
                 racing.remove(one)
-                lost += loss
         rounds.append({one: _undisturbed(finalists[one], rounds, one) for one in racing})
     if len(rounds) < _MIN_ROUNDS:
         return None
@@ -253,10 +257,8 @@ def _leader(rounds: Sequence[Round], racing: Sequence[int]) -> int:
     return min(racing, key=lambda one: statistics.median(samples[one]))
 
 
-def _beaten(
-    rounds: Sequence[Round], racing: Sequence[int], share: float
-) -> list[tuple[int, float]]:
-    """Return who is out, and what the leader loses to each on average, which is a share at most.
+def _beaten(rounds: Sequence[Round], racing: Sequence[int], share: float) -> list[int]:
+    """Return who is out: the leader loses a share to each at most, on average.
 
     After few rounds the quartiles may lie: then it was behind by `_CLEARLY` in each of them, too.
     """
@@ -267,8 +269,8 @@ def _beaten(
     for one in racing:
         ahead = _ahead(rounds, best, one)
         is_clear = len(rounds) >= _MIN_ROUNDS or min(ahead) >= _CLEARLY
-        if one != best and is_clear and (loss := _expected_loss(ahead)) <= share:
-            found.append((one, loss))
+        if one != best and is_clear and _expected_loss(ahead) <= share:
+            found.append(one)
     return found
 
 
@@ -276,13 +278,18 @@ def _ahead(rounds: Sequence[Round], best: int, other: int) -> list[float]:
     return [math.log(samples[other] / samples[best]) for samples in rounds]
 
 
-def _is_settled(rounds: Sequence[Round], racing: Sequence[int], mean_loss: float) -> bool:
-    """Return whether the fastest so far loses no more than `_LOSS`, or so much on average."""
+def _is_settled(rounds: Sequence[Round], racing: Sequence[int], worth: float) -> bool:
+    """Return whether the fastest so far loses no more than `_LOSS`, or no run is worth so much.
+
+    Among equals, what is lost on average falls with the root of the rounds: another round of n
+    spares a share of 1 / 2n of it.
+    """
     best = _leader(rounds, racing)
     others = [other for other in racing if other != best]
-    counts = mean_loss > 0.0 and min(min(samples.values()) for samples in rounds) > 0.0
+    counts = worth > 0.0 and min(min(samples.values()) for samples in rounds) > 0.0
     ahead = (_ahead(rounds, best, other) for other in others)
-    if counts and math.fsum(map(_expected_loss, ahead)) <= mean_loss:
+    runs = 2 * len(rounds) * len(racing)
+    if counts and math.fsum(map(_expected_loss, ahead)) <= worth * runs:
         return True
     enough = len(others) / _DOUBT
     return all(

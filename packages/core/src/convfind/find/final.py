@@ -14,6 +14,7 @@ from convfind.checking.measuring import (
     RACE_FACTOR,
     RACE_LOSS,
     RACE_PATIENCE,
+    RACE_WORTH,
     Measurement,
     Sampling,
     measure,
@@ -41,6 +42,7 @@ def run_final(trials: Sequence[Trial], sampling: Sampling, budget: Budget, *, ra
         sampling = replace(
             sampling,
             mean_loss=RACE_LOSS,
+            worth=RACE_WORTH,
             final_seconds=RACE_PATIENCE * sampling.final_seconds,
         )
         for trial in measured:  # whose few samples count where there is no final
