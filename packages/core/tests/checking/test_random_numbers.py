@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from convfind.checking.random_numbers import COUNT, RandomNumbers, ring_of
+from convfind.checking.random_numbers import COUNT, Distribution, RandomNumbers, ring_of
 from convfind.types import DataType
 
 
@@ -40,3 +40,12 @@ def test_what_is_returned_is_nobody_elses_memory() -> None:
 def test_rings_of_different_seeds_have_different_numbers() -> None:
     one, other = (ring_of(DataType.FLOAT32, "uniform", seed).part(0, 100) for seed in (0, 1))
     assert not (one == other).any()
+
+
+def test_a_check_of_all_types_draws_each_ring_once() -> None:
+    """Five types, two distributions, three tensors, in the order of problems: types alternate."""
+    types = [dtype for dtype in DataType if dtype is not DataType.INT32]
+    kinds: tuple[Distribution, ...] = ("uniform", "clipped")
+    asked = [(dtype, kind, ring) for ring in range(3) for kind in kinds for dtype in types]
+    first = [ring_of(*words) for words in asked]
+    assert all(ring_of(*words) is ring for words, ring in zip(asked, first, strict=True))

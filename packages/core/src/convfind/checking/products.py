@@ -27,6 +27,8 @@ Doubles = np.ndarray[Any, np.dtype[np.float64]]
 _CALLERS = ("numpy._core._multiarray_umath", "numpy.core._multiarray_umath")
 #: Before and behind the names of OpenBLAS's functions, in NumPy's wheels and elsewhere.
 _NAMES = (("scipy_", "64_"), ("scipy_", ""), ("", "64_"), ("", ""))
+#: Multiplications from which on threads share a product: handing it over takes 0.1 ms.
+_WORTH_SHARING = 1 << 20
 
 
 def product(first: Doubles, second: Doubles) -> Doubles:
@@ -35,6 +37,8 @@ def product(first: Doubles, second: Doubles) -> Doubles:
         if not is_so:
             return first @ second
         rows, columns = first.shape[-2], second.shape[-1]
+        if first.size * columns < _WORTH_SHARING:
+            return first @ second
         result = np.empty((*first.shape[:-2], rows, columns))
 
         def multiply(part: slice) -> None:

@@ -100,7 +100,8 @@ class Part:
         return np.stack(side_by_side(some_of, [*places.get(0, np.arange(shape[0]))]))
 
 
-@lru_cache(maxsize=8)
+# A check of all types takes two distributions of each tensor. Only what is drawn takes memory.
+@lru_cache(maxsize=32)
 def ring_of(dtype: DataType, distribution: Distribution, seed: int) -> RandomNumbers:
     """Return a ring of this process; those of different seeds have nothing in common."""
     return RandomNumbers(dtype, distribution, seed)
