@@ -127,6 +127,31 @@ def test_heads_are_read_and_written_where_they_lie(
     assert kinds(graph) == {"Attention": 1, "Linear": 2}
 
 
+def cosines(layer: Layer, q: Tensor, k: Tensor) -> Tensor:
+    return F.normalize(q, dim=3) @ F.normalize(k, dim=3).transpose(2, 3)
+
+
+def scaled(layer: Layer, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    of_heads, of_queries = layer.bias[:, :, :1, :1].exp(), layer.bias[:, :, :, 1:2]
+    scores = cosines(layer, q, k) * of_heads * of_queries + layer.bias
+    return scores.softmax(3) @ v
+
+
+def scaled_behind(layer: Layer, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return ((cosines(layer, q, k) + layer.bias) * layer.bias[:, :, :, :1]).softmax(3) @ v
+
+
+def scaled_keys(layer: Layer, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return (cosines(layer, q, k) * layer.bias[:, :, :1]).softmax(3) @ v
+
+
+@pytest.mark.parametrize(("attend", "count"), [(scaled, 1), (scaled_behind, 0), (scaled_keys, 0)])
+def test_queries_are_multiplied_by_what_scores_would_be(attend: Attending, count: int) -> None:
+    found = kinds(check(Layer(attend), torch.randn(3, LENGTH, WIDTH)))
+    assert found["Attention"] == count
+    assert found["MatMul"] == 2 - 2 * count
+
+
 def test_products_of_a_batch_of_all_heads_are_one_operation() -> None:
     found = kinds(check(Layer(at_once), torch.randn(3, LENGTH, WIDTH)))
     assert found["Attention"] == 1  # what it reads has no one step from head to head, and is copied

@@ -70,8 +70,9 @@ class _Fusion:
         factors = (*first.inputs, last.inputs[1])
         if len({self.edit.value(name).shape[:-2] for name in factors}) > 1:
             return  # what products repeat
+        queries, added = self._multiplied(first.inputs[0])
         parts = (
-            self._part(first.inputs[0]),
+            self._part(queries),
             self._part(first.inputs[1], is_turned=True),
             self._part(last.inputs[1]),
         )
@@ -84,7 +85,7 @@ class _Fusion:
         masks = self._masks(heads[:3] + of_k.shape[2:3])
         if masks is None:
             return
-        mask, causal, added = masks
+        mask, causal, shaped = masks
         result = behind[-1] if behind else last
         shape = self.edit.value(result.output).shape
         op = Attention(shape, of_q, of_k, of_v, y, scale, causal, self.scores.zeros)
@@ -94,7 +95,16 @@ class _Fusion:
             return
         op.infer(*types)
         made = Node(op, inputs, result.outputs, last.name)
-        self.edit.replace([*self.scores.nodes, *behind], *added, made)
+        self.edit.replace([*self.scores.nodes, *behind], *added, *shaped, made)
+
+    def _multiplied(self, queries: str) -> tuple[str, list[Node]]:
+        """Return queries that are multiplied by what scores would be, and the nodes for that."""
+        nodes = list[Node]()
+        for factor in self.scores.factors:
+            made = self.edit.result(self.edit.value(queries).type, like=queries)
+            nodes.append(Node(Binary(BinaryFunction.MUL), (queries, factor), (made,), made))
+            queries = made
+        return queries, nodes
 
     def _part(self, name: str, *, is_turned: bool = False) -> tuple[str, StridedView | None, float]:
         """Return the value in whose memory heads lie, how, and what they are multiplied by.

@@ -38,11 +38,15 @@ class Mask:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """The nodes of an attention from the first product to the second, and what masks its scores."""
+    """The nodes of an attention from the first product to the second, and what masks its scores.
+
+    Before they are masked, scores are multiplied by ``factors``, which have one for all keys.
+    """
 
     nodes: tuple[Node, ...]
     masks: tuple[Mask, ...]
     zeros: bool
+    factors: tuple[str, ...] = ()
 
 
 def scores_before(last: Node, edit: GraphEditor) -> Scores | None:
@@ -69,15 +73,18 @@ class _Reader:
             return None
         masks: list[Mask] = []
         node = self._before(node.inputs[0], nodes)
+        factors: list[str] = []
         while node is not None and not isinstance(node.op, MatMul):
-            name = self._masked(node, masks)
+            name = self._multiplied(node, factors) or (
+                None if factors else self._masked(node, masks)
+            )
             node = None if name is None else self._before(name, nodes)
         if node is None or (blind is not None and not self._is_of(blind, masks)):
             return None
         if blind is not None and any(isinstance(one.op, Reshape) for one in nodes):
             return None  # what chooses zeros goes with scores of one shape
         zeros = blind is not None and not self._is_never(blind)
-        return Scores(tuple(reversed(nodes)), tuple(masks), zeros)
+        return Scores(tuple(reversed(nodes)), tuple(masks), zeros, tuple(factors))
 
     def _is_never(self, blind: Node) -> bool:
         """Return whether zeros are there, but chosen nowhere."""
@@ -107,6 +114,20 @@ class _Reader:
             name = node.inputs[0]
         return None
 
+    def _multiplied(self, node: Node, factors: list[str]) -> str | None:
+        """Note what multiplies a product's rows, and return the product."""
+        if node.op != Binary(BinaryFunction.MUL):
+            return None
+        shape = self.edit.value(node.output).shape
+        for scores, factor in (node.inputs, node.inputs[::-1]):
+            before, by = self.edit.producer(scores), self.edit.value(factor).shape
+            if before is None or not (isinstance(before.op, MatMul) or before.op == node.op):
+                continue
+            if self.edit.value(scores).shape == shape and by[-1:] in ((), (1,)):
+                factors.append(factor)
+                return scores
+        return None
+
     def _masked(self, node: Node, masks: list[Mask]) -> str | None:
         """Note the mask that a node lays on scores, and return these."""
         shape = self.edit.value(node.output).shape
@@ -131,9 +152,9 @@ class _Reader:
             node = self.edit.producer(node.inputs[isinstance(node.op, Where)])
         if node is None:
             return False
-        is_sum = node.op == Binary(BinaryFunction.ADD)
+        is_inside = node.op in (Binary(BinaryFunction.ADD), Binary(BinaryFunction.MUL))
         return isinstance(node.op, MatMul) or (
-            is_sum and any(map(self._is_of_product, node.inputs))
+            is_inside and any(map(self._is_of_product, node.inputs))
         )
 
     def _hidden(self, seen: str, least: str) -> float | None:
