@@ -152,6 +152,12 @@ def test_queries_are_multiplied_by_what_scores_would_be(attend: Attending, count
     assert found["MatMul"] == 2 - 2 * count
 
 
+def test_queries_in_float16_are_not_multiplied_beyond_its_range() -> None:
+    module = Layer(scaled).half().eval()
+    graph = Network.from_torch(exported(module, torch.randn(3, LENGTH, WIDTH).half())).optimized()
+    assert kinds(fused(graph))["Attention"] == 0
+
+
 def test_products_of_a_batch_of_all_heads_are_one_operation() -> None:
     found = kinds(check(Layer(at_once), torch.randn(3, LENGTH, WIDTH)))
     assert found["Attention"] == 1  # what it reads has no one step from head to head, and is copied

@@ -115,15 +115,18 @@ class _Reader:
         return None
 
     def _multiplied(self, node: Node, factors: list[str]) -> str | None:
-        """Note what multiplies a product's rows, and return the product."""
-        if node.op != Binary(BinaryFunction.MUL):
+        """Note what multiplies a product's rows, and return the product.
+
+        In float16 queries could become infinite by it where scores would not.
+        """
+        kind = self.edit.value(node.output).type
+        if node.op != Binary(BinaryFunction.MUL) or kind.dtype == np.float16:
             return None
-        shape = self.edit.value(node.output).shape
         for scores, factor in (node.inputs, node.inputs[::-1]):
             before, by = self.edit.producer(scores), self.edit.value(factor).shape
             if before is None or not (isinstance(before.op, MatMul) or before.op == node.op):
                 continue
-            if self.edit.value(scores).shape == shape and by[-1:] in ((), (1,)):
+            if self.edit.value(scores).shape == kind.shape and by[-1:] in ((), (1,)):
                 factors.append(factor)
                 return scores
         return None
