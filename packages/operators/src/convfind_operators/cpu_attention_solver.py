@@ -29,7 +29,7 @@ from convfind_operators.solver import OperatorSolver
 #: The longest vectors that a block of keys, and one of values, has room for.
 _LONGEST: Final = 256
 #: Queries of a work-item and keys of a block of vectors of up to so many elements.
-_ROOM: Final = ((64, 96, 128), (128, 48, 64), (_LONGEST, 24, 64))
+_ROOM: Final = ((64, 192, 128), (128, 96, 64), (_LONGEST, 48, 64))
 #: The cost of a work-item's keys in order, in queries.
 _KEYS_IN_ORDER = 8
 #: Work-items more than the least that cores are to have as much to do with.

@@ -29,7 +29,7 @@
 #define ROWS 6  // queries of a register tile
 #endif
 #ifndef QUERIES
-#define QUERIES 96  // of a work-item, at most: a multiple of ROWS
+#define QUERIES 192  // of a work-item, at most: a multiple of ROWS
 #endif
 #ifndef KEYS
 #define KEYS 128  // of a block, at most: a multiple of 16
@@ -139,6 +139,7 @@ CF_KERNEL ONE_ITEM void operators_cpu_attention(
   for (int i = 0; i < tiled * VALUES; i += WIDTH) vstore16(EACH(0), 0, results + i);
   for (int begin = 0; begin < seen; begin += block) {
     const int count = min(block, seen - begin), filled = (count + WIDTH - 1) / WIDTH * WIDTH;
+    const int behind = min(seen, begin + 2 * block), asked = (block + tiled - 1) / tiled;
     for (int j = 0; j < filled; j += 8)
       for (int d = 0; d < depth; d += WIDTH) {
         EIGHT low[8], high[8];
@@ -166,6 +167,11 @@ CF_KERNEL ONE_ITEM void operators_cpu_attention(
         score_tile(own + r * DEPTH, turned + j * DEPTH, scores + r * KEYS + j, depth, factor);
     for (int r = 0; r < tiled; ++r) {
       float *const line = scores + r * KEYS;
+      // Of the next block, whose lines lie too far apart for prefetchers.
+      for (int i = begin + block + r * asked; i < min(behind, begin + block + (r + 1) * asked); ++i) {
+        for (int d = 0; d < depth; d += WIDTH) PREFETCH(k + i * k_step + d * k_element);
+        for (int e = 0; e < values; e += WIDTH) PREFETCH(v + i * v_step + e * v_element);
+      }
       VALUE most = EACH(largest[r]);
 #if MASK
       // Queries behind the last are masked as the last.
