@@ -75,7 +75,7 @@ USUAL = Sampling(samples=60, seconds=0.15, final_seconds=0.3)
 ALONE_SAMPLES = 3
 #: ... and for several: a network's layers are won by so many finals that only the mean counts. How
 #: they were chosen: ADR 0062.
-RACE_LOSS, RACE_WORTH = 0.0025, 2e-4
+RACE_LOSS, RACE_WORTH = 0.0025, 1e-4
 #: Times the seconds that rounds have elsewhere: what easy finals leave, hard ones get.
 RACE_PATIENCE = 2.0
 QUICK = Sampling(samples=24, seconds=0.04, final_seconds=0.1)
