@@ -212,6 +212,17 @@ def test_heads_lie_anywhere(check: Check) -> None:
     check(attention(queries=9, keys=70, depth=8, strides={"k": (1120, 560, 1, 70)}))
 
 
+def test_elements_and_masks_of_any_distance_are_right(check: Check) -> None:
+    queries, keys, depth = 9, 70, 40
+    turned = {
+        name: (2 * length * depth, length * depth, 1, length)
+        for name, length in (("q", queries), ("k", keys), ("v", keys), ("y", queries))
+    }
+    every_second = {"mask": (2 * queries * keys, 1, 2 * keys, 2)}
+    sizes = {"queries": queries, "keys": keys, "depth": depth}
+    check(attention(**sizes, mask=(1, 2, queries, keys), strides={**turned, **every_second}))
+
+
 def test_scores_of_any_size_are_right(check: Check) -> None:
     problem = attention(queries=9, keys=130, depth=8, scale=30.0)
     inputs = problem.draw(np.random.default_rng(3))

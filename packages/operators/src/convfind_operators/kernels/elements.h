@@ -204,7 +204,7 @@ CF_INLINE ushort16 bfloat16s_of(const float16 value) {
 #define LOAD_STEPPED_0(dtype, pointer, step, count) EACH(CF_LOAD(dtype, pointer, 0))
 #define LOAD_STEPPED_1(dtype, pointer, step, count) \
   ((count) >= WIDTH ? LOAD(dtype, pointer) : LOAD_SOME(dtype, pointer, 1, count, 1))
-#define LOAD_STEPPED_2(dtype, pointer, step, count) LOAD_SOME(dtype, pointer, step, count, 1)
+#define LOAD_STEPPED_2(dtype, pointer, step, count) LOAD_SOME(dtype, pointer, step, AT_MOST_WIDTH(count), 1)
 #define STORE_STEPPED(dtype, pointer, is, step, count, value) \
   CF_JOIN(STORE_STEPPED_, is)(dtype, pointer, step, count, value)
 #define STORE_STEPPED_1(dtype, pointer, step, count, value)          \
@@ -214,6 +214,8 @@ CF_INLINE ushort16 bfloat16s_of(const float16 value) {
     else                                                             \
       STORE_SOME(dtype, pointer, 1, count, value);                   \
   } while (0)
-#define STORE_STEPPED_2(dtype, pointer, step, count, value) STORE_SOME(dtype, pointer, step, count, value)
+#define STORE_STEPPED_2(dtype, pointer, step, count, value) \
+  STORE_SOME(dtype, pointer, step, AT_MOST_WIDTH(count), value)
+#define AT_MOST_WIDTH(count) ((count) < WIDTH ? (count) : WIDTH)
 
 #endif  // OPERATORS_ELEMENTS_H
