@@ -221,6 +221,19 @@ def test_other_threads_handle_invalid_numbers_as_the_caller_does(
     assert begun.result() == handling
 
 
+def test_other_threads_tell_whom_the_caller_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "usable_cpus", lambda: 2)
+    met, told = threading.Barrier(2, timeout=60), list[str]()
+
+    def divide(number: int) -> float:
+        met.wait()  # passed where two threads work at once
+        return float(np.float64(number) / np.float64(0))
+
+    with np.errstate(divide="call", call=lambda error, flag: told.append(error)):
+        assert pieces.side_by_side(divide, [1, 2]) == [np.inf, np.inf]
+    assert told == 2 * ["divide by zero"]
+
+
 def test_begun_work_that_no_thread_had_time_for_is_done_here(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -228,6 +241,9 @@ def test_begun_work_that_no_thread_had_time_for_is_done_here(
         monkeypatch.setattr(pieces, "_pool", lambda: busy)
         leave = threading.Event()
         busy.submit(leave.wait)
-        begun = pieces.Begun(threading.get_ident)
-        assert begun.result() == threading.get_ident()
+        with np.errstate(invalid="raise"):
+            begun = pieces.Begun(lambda: (threading.get_ident(), np.geterr()["invalid"]))
+        with np.errstate(invalid="ignore"):
+            found = begun.result()
         leave.set()
+        assert found == (threading.get_ident(), "raise")

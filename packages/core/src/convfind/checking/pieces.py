@@ -70,10 +70,10 @@ class Begun(Generic[R]):
     """Work that another thread does meanwhile; this one does it where no other had time."""
 
     def __init__(self, work: Callable[[], R]) -> None:
-        self._work = work
+        self._work = _as_here(work)
         self._job: Future[R] | None = None
         with suppress(RuntimeError):  # no thread can be started: this one does without
-            self._job = _pool().submit(_as_here(work))
+            self._job = _pool().submit(self._work)
 
     def result(self) -> R:
         """Return what the work returns, or raise what it raises; waits for it."""
@@ -98,10 +98,11 @@ def copied(array: Array) -> Array:
 
 def _as_here(work: Callable[[], R]) -> Callable[[], R]:
     """Return the work with NumPy's errors handled as here: a thread has its own ways."""
-    handling = np.geterr()
+    handling, told = np.geterr(), np.geterrcall()
 
     def done() -> R:
-        with np.errstate(**handling):
+        ways = np.errstate(**handling) if told is None else np.errstate(call=told, **handling)
+        with ways:
             return work()
 
     return done
