@@ -22,6 +22,7 @@ from convfind.solver.recipe import Launch
 from convfind.testing import MockSolver
 from convfind.testing.mock_backend import MOCK_TARGET
 from convfind.testing.solvers import MockFused, MockTimed
+from convfind.types import Algorithm
 
 FAST, CLOSE, SLOW = (
     MockTimed("fast", 50, 0.9),
@@ -445,6 +446,20 @@ def test_the_second_word_is_that_of_a_solver_that_is_ready(
 
     able, _ = Race(Known(forecasts), margin).contenders([CLOSE, SLOW], {FAST.solver_id: 1.0})
     assert able == [second]
+
+
+@pytest.mark.parametrize("ready", [False, True])
+def test_another_algorithm_has_the_second_word(ready: bool) -> None:
+    times = {FAST.solver_id: 1.0, CLOSE.solver_id: 3.0, SLOW.solver_id: 9.0}
+    forecasts = {name: Forecast(time, 0.3, INDEX) for name, time in times.items()}
+    alike = dict.fromkeys((FAST.solver_id, CLOSE.solver_id), Algorithm.IMPLICIT_GEMM)
+    known = Known(forecasts, algorithms={**alike, SLOW.solver_id: Algorithm.DIRECT})
+
+    def margin(solver: Solver) -> float:
+        return READY_MARGIN if ready and solver is CLOSE else COMPILED_MARGIN
+
+    able, _ = Race(known, margin).contenders([CLOSE, SLOW], {FAST.solver_id: 1.0})
+    assert able == [CLOSE if ready else SLOW]
 
 
 @pytest.mark.parametrize("false", [1e-300, 1e-6, 1e7, 1e300])

@@ -32,6 +32,8 @@ _BEST_SHARE = 0.85
 #: lie, of weights, and of columns, which are written for a product, or by one to be summed.
 _SOURCE_COST, _ROW_COST, _RESULT_COST, _WEIGHT_COST = 50, 120, 37, 100
 _COLUMN_COST, _SUMMED_COLUMN_COST = 195, 75
+#: That of a group's row of a result, where it is less than a vector.
+_ROW_OF_GROUP = 1200
 #: Output of one work-item that makes packing cheap, for deciding how to split.
 _GOOD_ROWS, _GOOD_COLUMNS = 128, 256
 
@@ -75,6 +77,8 @@ class CpuGemm(GemmKernel):
         operations += first * (_ROW_COST if in_rows else _SOURCE_COST)
         operations += second * (_SOURCE_COST if is_sum else _WEIGHT_COST)
         operations += _RESULT_COST * problem.elements(direction.writes)
+        if problem.groups > 1 and gemm.n < _VECTOR and not is_sum:
+            operations += _ROW_OF_GROUP * problem.elements(direction.writes) / gemm.n
         operations += column_bytes // 4 * (_SUMMED_COLUMN_COST if is_data else _COLUMN_COST)
         return cpu_index(problem, target, operations, launches=2 if column_bytes else 1)
 

@@ -25,6 +25,7 @@ from convfind.policy import Fallback, Policy
 from convfind.problem.contract import Problem
 from convfind.runtime.session import Session
 from convfind.solver import Solver, asking, versioned_id
+from convfind.types import Algorithm
 
 #: So many of the plain problem's best solvers at most are candidates for one with an epilogue, ...
 PLAIN_BEST = 3
@@ -78,7 +79,7 @@ class Known:
 
     Solvers that failed when they were asked are in ``failures``. Forecasts as they were before the
     lessons of earlier finds are in ``uncorrected``, and the solvers about which lessons decide are
-    those in ``well_known``.
+    those in ``well_known``. All who were asked have their algorithm in ``algorithms``.
     """
 
     forecasts: Mapping[str, Forecast] = field(default_factory=dict)
@@ -86,6 +87,7 @@ class Known:
     failures: Mapping[str, SolverError] = field(default_factory=dict)
     uncorrected: Mapping[str, Forecast] = field(default_factory=dict)
     well_known: frozenset[str] = frozenset()
+    algorithms: Mapping[str, Algorithm] = field(default_factory=dict)
 
 
 def known(problem: Problem, session: Session, solvers: Sequence[Solver], policy: Policy) -> Known:
@@ -106,7 +108,8 @@ def known(problem: Problem, session: Session, solvers: Sequence[Solver], policy:
     lessons, constant = session.lessons, policy.constant_weights
     better = corrected(lessons, problem, forecasts, constant_weights=constant)
     familiar = well_known(lessons, problem, forecasts, constant_weights=constant)
-    return Known(better, _best_plain(plain), failures, forecasts, familiar)
+    algorithms = {solver.solver_id: solver.algorithm for solver in solvers}
+    return Known(better, _best_plain(plain), failures, forecasts, familiar, algorithms)
 
 
 def _best_plain(plain: Mapping[str, float]) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from convfind.find.known import INDEX, Forecast, Known
 from convfind.reasons import Reason
@@ -38,6 +39,7 @@ class Race:
         self._uncorrected = known.uncorrected or known.forecasts
         self._well_known = known.well_known
         self._plain_best = known.plain_best
+        self._algorithms = known.algorithms
         self._margin = margin
 
     def forecast(self, solver: Solver) -> Forecast | None:
@@ -69,8 +71,7 @@ class Race:
         by_lessons = self._best(self._forecasts, waiting, measured)
         without = self._best(self._uncorrected, waiting, measured)
         able, unable = [], {}
-        ready = (solver for solver in waiting if self._margin(solver) >= READY_MARGIN)
-        second = next(ready, next(iter(waiting), None))
+        second = min(waiting, key=partial(self._rank_of_second, measured), default=None)
         for solver in waiting:
             is_judged = (
                 solver.solver_id in self._well_known and self._margin(solver) >= READY_MARGIN
@@ -84,12 +85,18 @@ class Race:
                 unable[solver.solver_id] = Rejected(Reason.OUTRUN, why)
         return able, unable
 
-    @staticmethod
-    def _is_alone(best: Forecast | None, measured: Mapping[str, float]) -> bool:
-        """Return whether one time and a solver's own word decide: then another one runs too.
+    def _rank_of_second(self, measured: Mapping[str, float], solver: Solver) -> tuple[bool, bool]:
+        """Return what puts a solver before others to have the second word, Falses first.
 
         It is one that is ready, if there is any: nobody waits for a compiler to have a second word.
+        Variants of an algorithm err alike, so another one is asked if possible.
         """
+        is_like = self._algorithms.get(solver.solver_id) in map(self._algorithms.get, measured)
+        return self._margin(solver) < READY_MARGIN, is_like
+
+    @staticmethod
+    def _is_alone(best: Forecast | None, measured: Mapping[str, float]) -> bool:
+        """Return whether one time and a solver's own word decide: then another one runs too."""
         return best is not None and best.source == INDEX and len(measured) == 1
 
     def _best(

@@ -36,6 +36,8 @@ class Costs:
 #: Results lie a plane apart, or side by side.
 FIRST_COSTS = Costs(source=30.0, result=120.0, gathered=30.0)
 _LAST_COSTS = Costs(source=30.0, result=10.0, gathered=30.0)
+#: The cost of a group's part of a position with channels last, where it is less than a vector.
+_ROW_OF_GROUP = 1200.0
 
 
 class CpuProduct(CpuSolver):
@@ -61,6 +63,8 @@ class CpuProduct(CpuSolver):
         operations = problem.flops / self._share(shape, target)
         operations += self._costs.source * problem.elements(source)
         operations += self._costs.result * problem.elements(result)
+        if self.channels_last and shape.groups > 1 and shape.filters < VECTOR:
+            operations += _ROW_OF_GROUP * shape.groups * shape.positions
         operations += self._costs.gathered * shape.groups * shape.positions * shape.reduction
         operations += self._costs.weight * problem.elements("w")
         return cpu_index(problem, target, operations, launches=1 + self.packs_ahead)
