@@ -50,6 +50,8 @@ with convfind.open("opencl:cpu") as handle:
     [
         # Vectors of channels reach behind the last pixel of what is added, but not of what is read.
         ((1, 20, 18, 34), (20, 1, 3, 3), 20, 2, "direct-cpu-nhwc-fwd"),
+        ((1, 21, 9, 10), (42, 1, 3, 3), 21, 1, "direct-cpu-nhwc-fwd"),
+        ((2, 3, 7, 5), (12, 1, 3, 3), 3, 2, "direct-cpu-nhwc-fwd"),
         ((4, 20, 1, 1), (36, 20, 1, 1), 1, 1, "igemm-cpu-nhwc-fwd-few"),
     ],
 )

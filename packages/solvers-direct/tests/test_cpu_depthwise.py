@@ -31,13 +31,15 @@ def problem_of(
     size: tuple[int, ...],
     window: tuple[int, ...],
     *,
+    filters: int = 1,
     x_pitch: int = 0,
     y_pitch: int = 0,
     **options: Any,
 ) -> ConvProblem:
-    """Return a depthwise problem whose pixels lie so many elements apart; 0: side by side."""
+    """Return a problem of so many filters a channel, its pixels so far apart; 0: side by side."""
     options = {"groups": channels, "layout": Layout.of(len(size), channels_last=True), **options}
-    problem = ConvProblem.forward((batch, channels, *size), (channels, 1, *window), **options)
+    w = (channels * filters, 1, *window)
+    problem = ConvProblem.forward((batch, channels, *size), w, **options)
     x, y = (
         _strides(problem.shape(name), pitch) if pitch else None
         for name, pitch in (("x", x_pitch), ("y", y_pitch))
@@ -72,6 +74,14 @@ SHAPES = [
     problem_of(1, 37, (9, 8), (3, 3), padding=1, stride=2, x_pitch=38, y_pitch=64, add=True),
     problem_of(1, 100, (51, 52), (3, 3), padding=1, x_pitch=200, y_pitch=104),
     problem_of(2, 16, (30,), (3,), padding=1, x_pitch=32, y_pitch=48),
+    # several filters a channel
+    problem_of(1, 24, (9, 11), (7, 7), filters=2, padding=3, stride=2, bias=True),
+    problem_of(2, 7, (5, 6), (3, 3), filters=2, padding=1, beta=2.0),
+    problem_of(1, 9, (6, 9), (3, 3), filters=4, padding=2, dilation=2, activation="relu"),
+    problem_of(2, 3, (4, 5), (1, 1), filters=4, x_pitch=5, y_pitch=13, bias=True),
+    problem_of(1, 5, (8, 7), (3, 3), filters=8, padding=1, add=True),
+    problem_of(1, 60, (50, 51), (3, 3), filters=2, padding=1),
+    problem_of(3, 21, (1, 17), (1, 5), filters=2, padding=(0, 2), x_pitch=22),
 ]
 
 
@@ -84,11 +94,15 @@ def test_edges_of_tiles(convfind_device: Device, arch: str) -> None:
 def test_drawn_shapes(convfind_device: Device) -> None:
     sizes = st.lists(st.integers(1, 13), min_size=2, max_size=2).map(tuple)
     problems = st.builds(
-        lambda batch, channels, size, more, beta: problem_of(
-            batch, channels, size, (3, 3), padding=1, y_pitch=channels + more, beta=beta
+        lambda batch, channels, size, more, filters, beta: problem_of(
+            *(batch, channels, size, (3, 3)),
+            filters=filters,
+            padding=1,
+            y_pitch=filters * channels + more,
+            beta=beta,
         ),
         *(st.integers(1, 3), st.integers(2, 60), sizes, st.integers(1, 30)),
-        st.sampled_from((0.0, 2.0)),
+        *(st.sampled_from((1, 1, 2, 4, 8)), st.sampled_from((0.0, 2.0))),
     )
     drawn = st.lists(problems, min_size=8, max_size=16)
     assert_drawn(SOLVER, on_cpu(convfind_device), drawn, refuses=False)
@@ -106,9 +120,11 @@ def _with_strides(**strides: tuple[int, ...]) -> ConvProblem:
         (_with_strides(w_strides=(18, 18, 6, 2)), Reason.NON_PACKED),
         (problem_of(1, 8, (5, 7), (3, 3), y_pitch=2**31), Reason.SIZE_LIMIT),
         (problem_of(1, 8, (30, 30), (11, 11), padding=5, y_pitch=16), Reason.NON_PACKED),
+        (problem_of(1, 8, (30, 30), (11, 11), filters=2, padding=5), Reason.CHANNELS),
+        (problem_of(1, 8, (5, 7), (3, 3), filters=3), Reason.CHANNELS),
     ],
 )
-def test_gaps_elsewhere_are_refused(problem: ConvProblem, reason: Reason) -> None:
+def test_gaps_elsewhere_and_other_filters_are_refused(problem: ConvProblem, reason: Reason) -> None:
     refusal = SOLVER.applicability(problem, TARGET)
     assert isinstance(refusal, Rejected)
     assert refusal.reason is reason

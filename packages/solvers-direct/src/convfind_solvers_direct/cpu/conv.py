@@ -24,6 +24,8 @@ _MANY_SUMS = 24, ((8, 1), (4, 2), (2, 5), (1, 7))
 _FEW_SUMS = 6, ((4, 1), (2, 2), (1, 4))
 #: Results of a depthwise convolution at a time, half a vector of channels each.
 _RESULTS = 8
+#: Those of a channel, which share it in a vector.
+_FILTERS = (1, 2, 4, 8)
 #: Source places that such results take, at most: code is unrolled over them.
 _MOST_PLACES = 256
 #: The share of the time that is not spent on edges.
@@ -97,11 +99,14 @@ class CpuPixels(CpuDirect):
     channels_last = True
 
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
-        """Take gaps between pixels, too, where channels are in groups of one."""
-        if not (answer := super().applicability(problem, target)):
+        """Take gaps between pixels and several filters, too, where groups have one channel."""
+        if not (answer := judge(problem)):
             return answer
-        if not problem.is_packed and not _is_depthwise(problem, target):
-            return Rejected(Reason.NON_PACKED, "gaps are for one channel a group, forward")
+        if not _is_depthwise(problem, target):
+            if not (answer := self._judge_sizes(window(problem))):
+                return answer
+            if not problem.is_packed:
+                return Rejected(Reason.NON_PACKED, "gaps are for one channel a group, forward")
         return has_only_pitches(problem)
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
@@ -141,7 +146,8 @@ class CpuPixels(CpuDirect):
 
     def _depthwise(self, problem: ConvProblem, target: Target) -> Recipe:
         """The same by a kernel for one channel a group, pixels any distance apart."""
-        shape, epilogue, channels = window(problem), Epilogue.of(problem), problem.groups
+        shape, epilogue = window(problem), Epilogue.of(problem)
+        channels = shape.groups * shape.filters
         pitches = pixel_pitches(problem)
         assert pitches is not None
         rows, columns = _depthwise_tile(shape)
@@ -164,12 +170,13 @@ class CpuPixels(CpuDirect):
 def _is_depthwise(problem: ConvProblem, target: Target) -> bool:
     """Whether the kernel for one channel a group is the faster one, or the only one."""
     shape = window(problem)
-    if shape.is_gradient or shape.channels > 1 or shape.filters > 1 or shape.taps > MOST_TAPS:
+    is_narrow = shape.channels == 1 and shape.filters in _FILTERS
+    if shape.is_gradient or not is_narrow or shape.taps > MOST_TAPS:
         return False
     rows, columns = _depthwise_tile(shape)
     if shape.span(rows, 0) * shape.span(columns, 1) > _MOST_PLACES:
         return False
-    return not problem.is_packed or not has_many_registers(target)
+    return shape.filters > 1 or not problem.is_packed or not has_many_registers(target)
 
 
 def _depthwise_tile(shape: Window) -> tuple[int, int]:

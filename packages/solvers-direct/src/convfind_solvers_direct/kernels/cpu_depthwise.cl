@@ -1,4 +1,5 @@
-// Depthwise convolution, channels last, on CPUs: forward, pixels of either tensor any distance apart.
+// Depthwise convolution, channels last, on CPUs: forward, pixels of either tensor any distance apart, FILTERS results of
+// each channel (1, 2, 4 or 8), side by side.
 //
 // A work-item computes rows of one image, ROWS x COLUMNS results at a time, and walks along the channels of these: half a
 // vector of sums for each result, which few registers hold beside what they are made of. Nothing but results is written.
@@ -57,6 +58,22 @@ INLINE void find(const Tile *tile, Places *places) {
   }
 }
 
+// Half a vector of source channels, each for all of its results, of which `count` exist.
+INLINE float8 load_source(const int kind, __global const float *at, const int count) {
+  const int own = min(count, HALF) / FILTERS;
+#if FILTERS == 1
+  return kind == GUARDED ? load_part(at, count).lo : vload8(0, at);
+#elif FILTERS == 2
+  const float4 value = kind == GUARDED ? load_part(at, own).s0123 : vload4(0, at);
+  return value.s00112233;
+#elif FILTERS == 4
+  const float2 value = kind == GUARDED ? load_part(at, own).s01 : vload2(0, at);
+  return value.s00001111;
+#else
+  return own > 0 ? at[0] : 0.0f;
+#endif
+}
+
 // The sums of half a vector of channels, of which `count` exist.
 INLINE void sums_of(const int kind, const Tile *tile, const Places *places, __global const float *x,
                     __global const float *packed, int count, float *sums) {
@@ -75,7 +92,7 @@ INLINE void sums_of(const int kind, const Tile *tile, const Places *places, __gl
 #pragma unroll
     for (int j = 0; j < COLUMN_SPAN; j++) {
       __global const float *at = from + (kind == INSIDE ? (long)j * x_pixel : places->from[j]);
-      value[j] = kind == GUARDED ? load_part(at, count).lo : vload8(0, at);
+      value[j] = load_source(kind, at, count);
       if (kind != INSIDE) value[j] = as_float8(as_int8(value[j]) & places->mask[j]);
     }
 #pragma unroll
@@ -124,7 +141,7 @@ INLINE void fetch(const Tile *tile, int k) {
   for (int r = 0; r < ROW_SPAN; r++)
 #pragma unroll
     for (int j = 0; j < COLUMN_STEP; j++)
-      PREFETCH(tile->x + k + r * tile->x_row + (long)(COLUMN_SPAN + j) * tile->x_pixel);
+      PREFETCH(tile->x + k / FILTERS + r * tile->x_row + (long)(COLUMN_SPAN + j) * tile->x_pixel);
 }
 
 INLINE void compute(const int kind, const Tile *tile, const Epilogue epilogue) {
@@ -136,7 +153,7 @@ INLINE void compute(const int kind, const Tile *tile, const Epilogue epilogue) {
     if (tile->far) fetch(tile, k);
 #pragma unroll 1
     for (int i = 0; i < count; i += HALF)
-      sums_of(kind, tile, &places, tile->x + k + i, tile->packed + (long)k * TAPS + i, count - i, sums + i);
+      sums_of(kind, tile, &places, tile->x + (k + i) / FILTERS, tile->packed + (long)k * TAPS + i, count - i, sums + i);
     const Epilogue own = CF_EPILOGUE_FROM(epilogue, k);
     __global float *y = tile->y + k;
     if (kind != GUARDED && count == VEC) {
@@ -171,7 +188,7 @@ __kernel ONE_ITEM void direct_cpu_depthwise(__global const float *restrict x, __
   const Epilogue epilogue = CF_EPILOGUE(y);
   const long x_row = (long)x_w * x_pixel, y_row = (long)r_w * y_pixel;
   // Floats of x from this image on, to behind its last channel.
-  const long left = (get_global_size(0) - get_global_id(0)) * x_h * x_row - (x_pixel - channels);
+  const long left = (get_global_size(0) - get_global_id(0)) * x_h * x_row - (x_pixel - channels / FILTERS);
   x += get_global_id(0) * x_h * x_row;
   y += get_global_id(0) * r_h * y_row;
   const bool far = (long)x_h * x_w * channels > CACHED_FLOATS;
@@ -187,14 +204,14 @@ __kernel ONE_ITEM void direct_cpu_depthwise(__global const float *restrict x, __
       for (int next = 0; next < r_w; next += COLUMNS) {
         const int column = overlaps ? min(next, r_w - COLUMNS) : next;
         const int column0 = column * STRIDE_W - pad_w;
-        const Tile tile = {x + row0 * x_row + (long)column0 * x_pixel + begin,
+        const Tile tile = {x + row0 * x_row + (long)column0 * x_pixel + begin / FILTERS,
                            packed + (long)begin * TAPS,
                            y + row * y_row + (long)column * y_pixel + begin,
                            x_row, y_row, x_pixel, y_pixel, row0, column0, x_h, x_w,
                            min(ROWS, r_h - row), min(COLUMNS, r_w - column), run, far && TAPS <= 9};
         const long furthest = (min(row0 + ROW_SPAN, x_h) - 1L) * x_row + (min(column0 + COLUMN_SPAN, x_w) - 1L) * x_pixel;
         const bool is_whole = tile.rows == ROWS && tile.columns == COLUMNS &&
-                              furthest + begin + (run + HALF - 1) / HALF * HALF <= left;
+                              furthest + (begin + (run + HALF - 1) / HALF * HALF) / FILTERS <= left;
         const bool is_inside = row0 >= 0 && row0 + ROW_SPAN <= x_h && column0 >= 0 && column0 + COLUMN_SPAN <= x_w;
         const Epilogue own = CF_EPILOGUE_FROM(epilogue, begin);
         if (!is_whole)
