@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from convfind_networks.ops import (
     MatMul,
 )
 from convfind_networks.ops.op import widened
+from convfind_networks.passes.branches import merge_branches
 from convfind_networks.tensor_type import Array
 
 #: The largest factor of a product of computed matrices, and the least one's reciprocal: without a
@@ -41,12 +43,15 @@ class _Scale:
 def fold_scales(graph: Graph) -> Graph:
     """Fold what scales and shifts channels into the convolution, product or norm before it.
 
-    What scales all of an operand of a product is folded into that as well.
+    What scales all of an operand of a product is folded into that as well, and convolutions of one
+    value that are added up become one.
     """
     edit = GraphEditor(graph)
     for node in edit:
         if isinstance(node.op, MatMul):
             _fold_operands(edit, node, node.op)
+            continue
+        if merge_branches(edit, node, partial(_scaled, edit)):
             continue
         for x in dict.fromkeys(node.inputs):
             before = edit.producer(x)
@@ -73,6 +78,14 @@ def _fold(edit: GraphEditor, before: Node, node: Node) -> bool:
         return False
     edit.replace([before, node], Node(folded.op, folded.inputs, node.outputs, before.name))
     return True
+
+
+def _scaled(edit: GraphEditor, node: Node) -> tuple[str, Array, Array] | None:
+    """Return the value whose channels a node scales and shifts, and by how much."""
+    for x in dict.fromkeys(node.inputs):
+        if edit.data(x) is None and (scale := _scale(edit, node, x, 1)) is not None:
+            return x, scale.factor, scale.shift
+    return None
 
 
 def _fold_operands(edit: GraphEditor, node: Node, op: MatMul) -> None:
