@@ -86,7 +86,7 @@ class Race:
         return able, unable
 
     def _rank_of_second(self, measured: Mapping[str, float], solver: Solver) -> tuple[bool, bool]:
-        """Return what puts a solver before others to have the second word, Falses first.
+        """Return the rank of a solver among those that may have the second word: the least has it.
 
         It is one that is ready, if there is any: nobody waits for a compiler to have a second word.
         Variants of an algorithm err alike, so another one is asked if possible.
