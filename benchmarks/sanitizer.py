@@ -51,7 +51,7 @@ _UNREACHED = 3  # exit code
 _BEGINS, _ENDS = "@begins", "@ends"
 _OF_SANITIZER = "========="
 _NO_COMPLAINTS = ("COMPUTE-SANITIZER", "SUMMARY")  # errors that a summary counts stand before it
-_TOOLS = ("memcheck", "racecheck", "initcheck")
+_TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 _LONGEST = 24 * 3600.0  # seconds of one program
 _MOST_LINES = 12  # of what is said of one run
 
@@ -69,7 +69,11 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Faulty(KernelSource):
-    """A kernel that writes behind y, reads another item's memory too early, and x, unwritten."""
+    """A kernel with a fault for each tool.
+
+    It writes behind y, reads another item's memory too early, and x, which nobody wrote; of one
+    warp, half comes to a barrier, and half to the next.
+    """
 
     @property
     def text(self) -> str:
@@ -82,6 +86,8 @@ class Faulty(KernelSource):
               const int at = CF_LOCAL_ID(0);
               shared[at] = x[at];
               y[at + 1] = shared[63 - at];
+              if (at < 48) CF_BARRIER();
+              CF_BARRIER();
             }}
         """
 
@@ -104,7 +110,7 @@ def jobs_of(handle: Handle, patterns: Sequence[str]) -> Iterator[Job]:
     plain = list(dict.fromkeys(_problems()))
     completed = list(dict.fromkeys(map(fused, plain)))
     for solver in handle.registry.offered(fused(plain[0])):
-        is_here = not solver.backends or handle.target.backend in solver.backends
+        is_here = solver.backend_refusal(handle.target) is None
         if is_here and any(fnmatch(solver.solver_id, pattern) for pattern in patterns):
             problems = completed if isinstance(solver, Composed) else plain
             yield from _of_solver(solver, problems, handle.target)

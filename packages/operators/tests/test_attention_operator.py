@@ -119,6 +119,22 @@ def test_the_reference_of_nothing_is_what_pytorch_computes(keys: int, depth: int
     assert np.isfinite(problem.allowed_error(wide, results)["y"]).all()
 
 
+def test_weights_that_float16_rounds_to_zero_lose_infinities() -> None:
+    # The second key has a weight of e to the power of -30, the third one of -10.
+    inputs = {
+        "q": np.full((1, 1, 1, 1), 10.0),
+        "k": np.array([0.0, -3.0, -1.0]).reshape(1, 1, 3, 1),
+        "v": np.array([[1, 1, 1], [1, np.inf, 1], [1, 1, np.inf]]).reshape(1, 1, 3, 3),
+    }
+    for dtype, lost in (("float16", True), ("bfloat16", False), ("float32", False)):
+        how: dict[str, Any] = {"batch": 1, "heads": 1, "scale": 1.0, "dtype": dtype}
+        problem = attention(queries=1, keys=3, depth=1, values=3, **how)
+        results = problem.reference(inputs)
+        allowed = problem.allowed_error(inputs, results)["y"]
+        assert np.isinf(results["y"]).ravel().tolist() == [False, True, True]
+        assert np.isnan(allowed).ravel().tolist() == [False, lost, False]
+
+
 @pytest.mark.parametrize(
     ("queries", "keys", "depth", "values"),
     [(64, 64, 64, 64), (1, 1, 1, 1), (65, 130, 72, 40), (3, 100, 17, 129), (130, 3, 128, 256)],
@@ -393,6 +409,7 @@ def test_long_sequences_have_the_kernel_of_hopper() -> None:
     assert not taken(mask=(1, 1, 1, 700))
     assert not taken(starts={"k": 4})
     assert not taken(replace(CUDA, arch="sm_100", identity=""))
+    assert not taken(replace(CUDA, backend="opencl", identity=""))
 
 
 @pytest.mark.parametrize(

@@ -26,3 +26,13 @@ def test_no_number_is_right_beside_infinity(
     operand = problem.operand("y")
     assert _wrong(operand, np.array([right], np.float32), results["y"], allowed) == []
     assert _wrong(operand, np.array([wrong], np.float32), results["y"], allowed)
+
+
+def test_no_number_is_right_where_the_bound_of_an_infinite_result_says_so() -> None:
+    problem = ActivationProblem(x=(3,), activation=Activation("relu"), dtype=ElementType.FLOAT32)
+    operand = problem.operand("y")
+    right, found = np.array([np.inf, -np.inf, 1.0]), np.full(3, np.nan, np.float32)
+    (complaint,) = _wrong(operand, found, right, np.full(3, np.inf))
+    assert complaint.startswith("3 elements")
+    (complaint,) = _wrong(operand, found, right, np.full(3, np.nan))
+    assert complaint.startswith("1 elements of y are wrong; (2,)")

@@ -107,8 +107,8 @@ def kinds_of(problem: ConvProblem) -> dict[str, ConvProblem]:
 def test_every_tile_computes_the_same(solver: TmaConvSolver, hopper: Device) -> None:
     pinned = Pinned(solver.direction)
     # More tiles than work-groups where these compute one after the other.
-    large = problem_of(solver, (20, 72, 29, 31), (136, 72, 3, 3), padding=1, bias=True)
-    small = problem_of(solver, (1, 136, 5, 9), (264, 136, 3, 3), padding=(0, 2))
+    large = problem_of(solver, (20, 184, 29, 31), (184, 184, 3, 3), padding=1, bias=True)
+    small = problem_of(solver, (1, 184, 5, 9), (264, 184, 3, 3), padding=(0, 2))
     for plain in (large, small):
         for kind, problem in kinds_of(plain).items():
             space = solver.search_space(problem, hopper.target)
@@ -178,10 +178,11 @@ def test_each_tile_computes_the_same_on_a_cpu(kind: str, units: Any) -> None:
     added = RATES.get(f"{kind}-added", {})
     for at, tile in enumerate(tile for tile in RATES[kind] if tile not in added):
         pinned = Pinned(SOLVERS[at % 2].direction)
-        plain = problem_of(pinned, (1, 136, 5, 9), (264, 136, 3, 3), padding=(0, 2), bias=True)
+        plain = problem_of(pinned, (1, 184, 5, 9), (264, 184, 3, 3), padding=(0, 2), bias=True)
         problem = kinds_of(plain)[kind]
         one = {"parts": 1} if "parts" in SOLVERS[at % 2].default_config(problem, FEW) else {}
         pinned.config = Config(tile.values, **one)
+        assert pinned.config in SOLVERS[at % 2].search_space(problem, FEW)
         assert failures(pinned, problem, units) == []
 
 

@@ -195,6 +195,9 @@ def test_solvers_of_other_backends_are_refused_with_the_reason() -> None:
     assert rejected["hip-only"].reason is Reason.BACKEND
     assert rejected["hip-only"].detail == "hip; this is mock"
     assert registry.solvers_for(MOCK_TARGET) is registry.solvers_for(MOCK_TARGET)
+    # So is a solver that somebody asks by itself.
+    assert solver("hip-only", backends=("hip",)).takes(PROBLEM, MOCK_TARGET) == rejected["hip-only"]
+    assert solver("m", backends=("mock",)).takes(PROBLEM, MOCK_TARGET)
 
 
 # -- backends and heuristics ----------------------------------------------------------------------

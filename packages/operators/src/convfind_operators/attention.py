@@ -213,4 +213,7 @@ class AttentionProblem(Operator):
             allowed = allowed + self.dtype.unit_roundoff * sums
         if self.dtype is ElementType.FLOAT16:
             allowed = allowed + _LEAST_WEIGHT * v.sum(axis=2, keepdims=True)
+            # A weight may be rounded to zero, whose product with an infinity is no number.
+            lost = (weights < _LEAST_WEIGHT).astype(np.float64) @ np.isinf(v)
+            allowed = np.where(lost > 0, np.nan, allowed)
         return {"y": allowed}

@@ -191,7 +191,10 @@ class Operator(ABC):
     def allowed_error(
         self, inputs: Mapping[str, Array], results: Mapping[str, Array]
     ) -> dict[str, Array]:
-        """Return the largest error of each element of the results, beside its last rounding."""
+        """Return the largest error of each element of the results, beside its last rounding.
+
+        NaN: where the result is infinite, it may also be NaN.
+        """
         unit = self.dtype.arithmetic.unit_roundoff
         return {name: 4 * unit * np.abs(right) for name, right in results.items()}
 

@@ -60,7 +60,7 @@ def screen(problem: Problem, session: Session, policy: Policy) -> Screening:
     rejected = dict(refused)
     if policy.is_filtered:
         for solver in session.registry.offered(problem):
-            if solver.backends and target.backend not in solver.backends:
+            if solver.backend_refusal(target) is not None:
                 continue
             if not policy.allows(solver.solver_id, solver.algorithm):
                 rejected[solver.solver_id] = Rejected(Reason.DENIED)

@@ -35,7 +35,6 @@ from convfind.plugins.registers import (
     SolverRegistry,
 )
 from convfind.problem import ConvProblem, Problem
-from convfind.reasons import Reason
 from convfind.runtime.backend import Backend
 from convfind.settings import PluginSelection, plugin_selection
 from convfind.solver import Solver
@@ -249,13 +248,8 @@ class Registry:
         found = self._of_backend.get((target.backend, kind))
         if found is None:
             solvers = self.solvers_of(kind)
-            rejected = {
-                solver.solver_id: Rejected(
-                    Reason.BACKEND, f"{', '.join(solver.backends)}; this is {target.backend}"
-                )
-                for solver in solvers
-                if solver.backends and target.backend not in solver.backends
-            }
+            asked = {solver.solver_id: solver.backend_refusal(target) for solver in solvers}
+            rejected = {name: refused for name, refused in asked.items() if refused is not None}
             candidates = tuple(s for s in solvers if s.solver_id not in rejected)
             found = (candidates, MappingProxyType(rejected))
             self._of_backend[target.backend, kind] = found

@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, final
 
 from convfind.device.target import Target
-from convfind.solver.applicability import Applicability
+from convfind.reasons import Reason
+from convfind.solver.applicability import Applicability, Rejected
 from convfind.solver.config import Config
 from convfind.solver.domain import Domain
 from convfind.solver.recipe import Recipe
@@ -49,9 +50,18 @@ class Solver(ABC):
 
     @final
     def takes(self, problem: Any, target: Target) -> Applicability:
-        """Return whether the solver takes the problem on the target: its domain, then sizes."""
-        refused = self.domain.refusal(problem, target)
+        """Return whether the solver takes the problem on the target: backend, domain, sizes."""
+        refused = self.backend_refusal(target)
+        if refused is None:
+            refused = self.domain.refusal(problem, target)
         return self.applicability(problem, target) if refused is None else refused
+
+    @final
+    def backend_refusal(self, target: Target) -> Rejected | None:
+        """Return why the target's backend is refused; None if it is not."""
+        if not self.backends or target.backend in self.backends:
+            return None
+        return Rejected(Reason.BACKEND, f"{', '.join(self.backends)}; this is {target.backend}")
 
     def workspace_size(self, problem: Any, target: Target, limit: int | None = None) -> int:
         """Return the bytes of workspace that an unbound run needs with the default config.

@@ -130,7 +130,8 @@ def _wrong(operand: Operand, got: Array, right: Array, allowed: Array) -> list[s
         within = operand.dtype.unit_roundoff * np.abs(right) + allowed + smallest
         # An infinite bound, of an infinite result, allows nothing.
         fine = (np.abs(found - right) <= within) & np.isfinite(right)
-        fine |= (found == rounded) | (np.isnan(found) & np.isnan(right))
+        may_be_nan = np.isnan(right) | (np.isinf(right) & np.isnan(allowed))
+        fine |= (found == rounded) | (np.isnan(found) & may_be_nan)
         # Beyond the largest number of a type an error within the bound may be infinite, or not.
         largest = float(_largest(operand))
         has_sign = ((found < 0) == (right < 0)) | (within < np.inf) & (within >= largest)
