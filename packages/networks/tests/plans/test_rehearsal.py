@@ -16,12 +16,14 @@ from convfind.find.result import FindResult
 from convfind.handle import Handle
 from convfind.problem.contract import Problem
 from convfind_networks import Graph, GraphBuilder, Value, evaluate, optimize
+from convfind_networks.graph import Node
 from convfind_networks.layouts import channels_last_where_possible, lay_out
+from convfind_networks.lowering import Call
 from convfind_networks.ops import Convolution, Epilogue, Geometry
 from convfind_networks.plan import Plan
 from convfind_networks.plan.draft import Draft
 from convfind_networks.plan.posing import Posing
-from convfind_networks.plan.rehearsal import rehearsed
+from convfind_networks.plan.rehearsal import paired, rehearsed
 
 SLOW, FAST, PAIR = "direct-naive-fwd", "igemm-cpu-nhwc-fwd", "operators-pointwise-depthwise"
 
@@ -60,6 +62,13 @@ def timed(
 
 def rehearsal(handle: Handle, graph: Graph, times: Mapping[str, float]) -> Plan:
     """Rehearse a network whose finds had these times, ascending, by solver."""
+    return rehearsed(*draft_of(handle, graph, times))
+
+
+def draft_of(
+    handle: Handle, graph: Graph, times: Mapping[str, float]
+) -> tuple[Draft, dict[Node, Call]]:
+    """Return a network whose finds had these times, ascending, by solver, and its pairs."""
     posing = Posing("block", handle)
     laid_out = lay_out(graph, channels_last_where_possible(graph, prefer=True))
     calls, pairs = posing.calls(laid_out), posing.pairs(laid_out)
@@ -67,7 +76,7 @@ def rehearsal(handle: Handle, graph: Graph, times: Mapping[str, float]) -> Plan:
     found: dict[Any, FindResult] = {
         one: timed(handle, one, handle.find(one, on_miss="estimate"), times) for one in problems
     }
-    return rehearsed(Draft(posing, laid_out, calls, found), pairs)
+    return Draft(posing, laid_out, calls, found), pairs
 
 
 def solvers(plan: Plan) -> list[str]:
@@ -112,6 +121,29 @@ def test_two_convolutions_are_one_where_that_is_faster_within_the_network(
     kinds = [task.problem.kind for task in plan.schedule.tasks]
     assert "pointwise-depthwise" in kinds  # the depthwise one is by the slow solver
     assert_right(plan, graph)
+
+
+def test_pairs_are_decided_within_runs_whatever_finds_had_measured(
+    handle: Handle, graph: Graph
+) -> None:
+    recorded_slower = {FAST: 0.1, SLOW: 0.1, PAIR: 1.0}
+    draft = paired(*draft_of(handle, graph, recorded_slower))
+    plan = draft.plan()
+    assert "pointwise-depthwise" in [task.problem.kind for task in plan.schedule.tasks]
+    assert_right(plan, graph)
+
+
+def test_pairs_that_nobody_has_measured_stay_two(handle: Handle, graph: Graph) -> None:
+    draft, pairs = draft_of(handle, graph, {FAST: 0.1, SLOW: 0.1})
+    estimated = {
+        problem: replace(
+            result, solutions=tuple(replace(one, time_ms=None) for one in result.solutions)
+        )
+        if problem.kind == "pointwise-depthwise"
+        else result
+        for problem, result in draft.found.items()
+    }
+    assert paired(replace(draft, found=estimated), pairs).calls == draft.calls
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any, SupportsFloat
 
 from convfind.handle import Handle
-from convfind.policy import Mode
+from convfind.policy import Mode, OnMiss
 from convfind.runtime.session import Progress, silent
 from convfind_networks.graph import Graph
 from convfind_networks.layouts import channels_last_where_possible
@@ -18,7 +18,7 @@ from convfind_networks.plan.layout_choice import choose_layouts
 from convfind_networks.plan.narrowing import narrowed
 from convfind_networks.plan.plan import Plan
 from convfind_networks.plan.posing import Posing
-from convfind_networks.plan.rehearsal import rehearsed
+from convfind_networks.plan.rehearsal import paired, rehearsed
 
 
 def compile_graph(
@@ -60,4 +60,6 @@ def compile_graph(
     draft = Draft(posing, laid_out, calls, found)
     if rehearse:
         return rehearsed(draft, pairs)
+    if time_budget is None and handle.policy(mode, **policy).on_miss is OnMiss.MEASURE:
+        return paired(draft, pairs).plan()
     return draft.fused(faster_pairs(laid_out, calls, pairs, found)).plan()

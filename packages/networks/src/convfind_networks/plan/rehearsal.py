@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -35,7 +35,7 @@ _TURNS, _RUNS, _SECONDS = range(3, 13), 3, 1.0
 def rehearsed(draft: Draft, pairs: Mapping[Node, Call]) -> Plan:
     """Return the plan by what is quickest within runs of it.
 
-    The plan by recorded times is returned where no other is quicker as a whole, and where the
+    The plan by recorded solutions is returned where no other is quicker as a whole, and where the
     device cannot tell the times of steps within a run.
 
     Args:
@@ -43,11 +43,11 @@ def rehearsed(draft: Draft, pairs: Mapping[Node, Call]) -> Plan:
         pairs: calls for two convolutions each, by the second of them.
     """
     first = draft.plan()
-    fused = faster_pairs(draft.laid_out, draft.calls, pairs, draft.found)
-    recorded = draft.fused(fused).plan() if fused else first
     if not isinstance(first.invoker, StepwiseInvoker):
-        return recorded
+        return draft.fused(_faster_by_record(draft, pairs)).plan()
     inputs = random_inputs(first)
+    paired_times = _PairTimes.taken(draft, first, pairs)
+    recorded = draft.fused(paired_times.faster()).plan()
     chosen: dict[Any, tuple[Solution, str]] = {}
     quickest: dict[Any, float] = {}  # part of the time of the best that was found
     for rank in range(1, _RIVALS + 1):
@@ -64,26 +64,68 @@ def rehearsed(draft: Draft, pairs: Mapping[Node, Call]) -> Plan:
                 quickest[problem] = part
                 best = draft.found[problem].best.solver
                 chosen[problem] = rivals[problem], _reason(part, best)
-    measured = {
-        node: call
-        for node, call in pairs.items()
-        if any(one.time_ms is not None for one in draft.found[call.problem].solutions)
-    }
-    if measured:
-        together = draft.fused(measured)
-        alone_ms, fused_ms = _compared(first, together.plan(), inputs)
+    fused = paired_times.faster(quickest)
+    return _quicker(recorded, replace(draft, chosen=chosen).fused(fused).plan(), inputs)
+
+
+def paired(draft: Draft, pairs: Mapping[Node, Call]) -> Draft:
+    """Return the network with those pairs as one call that take less time so within its runs.
+
+    Finds time a problem by itself, and few times where nobody else takes it, as pairs and their
+    depthwise halves mostly are: two such times may differ by more than a pair saves. By recorded
+    times where the device cannot tell the times of steps within a run.
+    """
+    if any(_is_measured(draft, call) for call in pairs.values()):
+        first = draft.plan()
+        if isinstance(first.invoker, StepwiseInvoker):
+            return draft.fused(_PairTimes.taken(draft, first, pairs).faster())
+    return draft.fused(_faster_by_record(draft, pairs))
+
+
+def _faster_by_record(draft: Draft, pairs: Mapping[Node, Call]) -> dict[Node, Call]:
+    return faster_pairs(draft.laid_out, draft.calls, pairs, draft.found)
+
+
+def _is_measured(draft: Draft, call: Call) -> bool:
+    return any(one.time_ms is not None for one in draft.found[call.problem].solutions)
+
+
+@dataclass(frozen=True, slots=True)
+class _PairTimes:
+    """Times within runs, in ms by node, with pairs of convolutions as two calls and as one."""
+
+    pairs: Mapping[Node, Call]  # that were measured, by the second of the two
+    problems: Mapping[str, Any]  # of each convolution by itself
+    alone: Mapping[str, float]
+    fused: Mapping[str, float]
+
+    @classmethod
+    def taken(cls, draft: Draft, first: Plan, pairs: Mapping[Node, Call]) -> _PairTimes:
+        """Time a network whose first plan has no pair fused."""
+        measured = {node: call for node, call in pairs.items() if _is_measured(draft, call)}
         problems = {call.node.output: call.problem for call in draft.calls}
+        if not measured:
+            return cls({}, problems, {}, {})
+        together = draft.fused(measured).plan()
+        return cls(measured, problems, *_compared(first, together, random_inputs(first)))
+
+    def faster(self, quickest: Mapping[Any, float] | None = None) -> dict[Node, Call]:
+        """Return the pairs that take less time as one call.
+
+        Args:
+            quickest: parts of their times, by problem, that convolutions by themselves take with
+                other solutions.
+        """
+        parts = quickest or {}
 
         def alone(name: str) -> float:
-            return alone_ms[name] * quickest.get(problems[name], 1.0)
+            return self.alone[name] * parts.get(self.problems[name], 1.0)
 
-        measured = {
+        return {
             node: call
-            for node, call in measured.items()
-            if fused_ms[node.output] < alone(node.inputs[0]) + alone(node.output) + LAUNCH_MS
+            for node, call in self.pairs.items()
+            if self.fused[node.output] < alone(node.inputs[0]) + alone(node.output) + LAUNCH_MS
         }
-    rehearsed_plan = replace(draft, chosen=chosen).fused(measured).plan()
-    return _quicker(recorded, rehearsed_plan, inputs)
 
 
 def _rival(result: FindResult, rank: int) -> Solution | None:
