@@ -114,6 +114,36 @@ def test_an_array_that_changes_between_runs_is_read_anew(plan: Plan, graph: Grap
     np.testing.assert_array_equal(got, [*expected, expected[1]])
 
 
+def test_an_array_that_is_copied_is_read_in_every_run(plan: Plan, graph: Graph) -> None:
+    first, second = (inputs_of(graph, seed)["x0"] for seed in (0, 1))
+    expected = [plan.run({"x0": x})["y"] for x in (first, second)]
+    lies_last = np.ascontiguousarray(np.moveaxis(first, 1, -1))
+    for same in (aligned(first, 4), np.moveaxis(lies_last, -1, 1)):
+        got = [plan.run({"x0": same})["y"] for _ in range(2)]
+        same[...] = second
+        got.append(plan.run({"x0": same})["y"])
+        np.testing.assert_array_equal(got, [expected[0], *expected])
+
+
+def test_the_inputs_of_a_run_are_checked_whatever_the_run_before_had(
+    plan: Plan, graph: Graph
+) -> None:
+    inputs = {name: aligned(x) for name, x in inputs_of(graph).items()}
+    expected = [plan.run(inputs)["y"] for _ in range(2)]
+    with pytest.raises(BindingError, match="no such input: z"):
+        plan.run({**inputs, "z": inputs["x0"]})
+    with pytest.raises(BindingError, match="x0 is missing"):
+        plan.run({})
+    with pytest.raises(BindingError, match="input x0 is"):
+        plan.run({"x0": inputs["x0"][:1]})
+    np.testing.assert_array_equal(plan.run(inputs)["y"], expected[0])
+    shape, inputs["x0"].shape = inputs["x0"].shape, (inputs["x0"].size,)
+    with pytest.raises(BindingError, match="input x0 is"):
+        plan.run(inputs)
+    inputs["x0"].shape = shape
+    np.testing.assert_array_equal(plan.run(inputs)["y"], expected[1])
+
+
 def test_outputs_of_any_size_are_the_callers(handle: Handle) -> None:
     """Small ones are copied out of memory that stays bound."""
     for size in (8, 96):
@@ -294,8 +324,11 @@ def test_outputs_that_are_inputs_constants_or_twice_the_same_are_right(handle: H
         return {"x": builder.add(Identity(), x), "c": constant, "y": y, "again": y, "flat": flat}
 
     graph = graph_of(make, (2, 3, 7, 5))
-    inputs = inputs_of(graph)
-    got = compiled(handle, graph, channels_last=False).run(inputs)
+    inputs = {"x0": aligned(inputs_of(graph)["x0"])}
+    plan = compiled(handle, graph, channels_last=False)
+    before = plan.run(inputs)
+    got = plan.run(inputs)
+    assert not any(np.shares_memory(got[name], before[name]) for name in got)
     np.testing.assert_array_equal(got["x"], inputs["x0"])
     np.testing.assert_array_equal(got["c"], np.arange(3, dtype=np.float32))
     np.testing.assert_array_equal(got["y"], got["again"])
