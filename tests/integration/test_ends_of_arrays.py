@@ -28,37 +28,45 @@ def at_the_end(shape):
 def channels_last(shape):
     return (shape[0], *shape[2:], shape[1])
 
-x, w, groups, stride = map(eval, sys.argv[1:])
-problem = convfind.ConvProblem.forward(x, w, groups=groups, stride=stride, layout="NHWC", add=True)
-shapes = {"x": x, "w": w, "z": problem.y_shape}
+direction, *numbers = sys.argv[1:]
+x, w, groups, stride = map(eval, numbers)
+options = {"groups": groups, "stride": stride, "layout": "NHWC", "add": direction == "forward"}
+problem = convfind.ConvProblem.create(direction, x, w, **options)
+names = (*problem.direction.reads, *"z" * problem.add)
+shapes = {name: problem.y_shape if name == "z" else problem.shape(name) for name in names}
 arrays = {name: at_the_end(channels_last(shape)) for name, shape in shapes.items()}
 right = reference_convolution(problem, *arrays.values())
-y = at_the_end(right.shape)
+result = at_the_end(right.shape)
 with convfind.open("opencl:cpu") as handle:
     for solution in handle.find(problem, "FAST", use_db=False).solutions:
         print(solution.solver, flush=True)
-        y[...] = np.nan
-        handle.run(solution, **arrays, out=y)
-        np.testing.assert_allclose(y, right, atol=1e-3)
+        result[...] = np.nan
+        handle.run(solution, **arrays, out=result)
+        np.testing.assert_allclose(result, right, atol=1e-3)
 """
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="takes access from pages as Linux does")
 @pytest.mark.parametrize(
-    ("x", "w", "groups", "stride", "solver"),
+    ("direction", "x", "w", "groups", "stride", "solver"),
     [
         # Vectors of channels reach behind the last pixel of what is added, but not of what is read.
-        ((1, 20, 18, 34), (20, 1, 3, 3), 20, 2, "direct-cpu-nhwc-fwd"),
-        ((1, 21, 9, 10), (42, 1, 3, 3), 21, 1, "direct-cpu-nhwc-fwd"),
-        ((2, 3, 7, 5), (12, 1, 3, 3), 3, 2, "direct-cpu-nhwc-fwd"),
-        ((4, 20, 1, 1), (36, 20, 1, 1), 1, 1, "igemm-cpu-nhwc-fwd-few"),
+        ("forward", (1, 20, 18, 34), (20, 1, 3, 3), 20, 2, "direct-cpu-nhwc-fwd"),
+        ("forward", (1, 21, 9, 10), (42, 1, 3, 3), 21, 1, "direct-cpu-nhwc-fwd"),
+        ("forward", (2, 3, 7, 5), (12, 1, 3, 3), 3, 2, "direct-cpu-nhwc-fwd"),
+        ("forward", (4, 20, 1, 1), (36, 20, 1, 1), 1, 1, "igemm-cpu-nhwc-fwd-few"),
+        # What several filters a channel share is half or a quarter of a vector.
+        ("backward-data", (1, 21, 9, 10), (42, 1, 3, 3), 21, 1, "direct-cpu-nhwc-bwd-data"),
+        ("backward-data", (2, 3, 7, 5), (12, 1, 3, 3), 3, 2, "direct-cpu-nhwc-bwd-data"),
+        ("backward-weights", (1, 21, 9, 10), (42, 1, 3, 3), 21, 1, "direct-cpu-nhwc-bwd-weights"),
+        ("backward-weights", (2, 3, 7, 5), (12, 1, 3, 3), 3, 2, "direct-cpu-nhwc-bwd-weights"),
     ],
 )
 def test_nothing_behind_an_array_is_read(
-    x: tuple[int, ...], w: tuple[int, ...], groups: int, stride: int, solver: str
+    direction: str, x: tuple[int, ...], w: tuple[int, ...], groups: int, stride: int, solver: str
 ) -> None:
-    words = map(str, (x, w, groups, stride))
+    words = map(str, (direction, x, w, groups, stride))
     ran = subprocess.run([sys.executable, "-c", SCRIPT, *words], capture_output=True, text=True)
     assert ran.returncode == 0, (ran.stdout, ran.stderr)
     assert solver in ran.stdout

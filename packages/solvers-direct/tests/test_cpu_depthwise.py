@@ -11,13 +11,14 @@ from drawn_shapes import assert_drawn
 from hypothesis import strategies as st
 
 from convfind.device.target import DeviceKind
-from convfind.problem import ConvProblem
+from convfind.problem import Activation, ConvProblem
 from convfind.reasons import Reason
 from convfind.runtime.backend import Device
 from convfind.solver.applicability import Rejected
 from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.types import Direction, Layout
-from convfind_solvers_direct.cpu.conv import CpuPixels
+from convfind_solvers_direct.cpu.conv import CpuDirect, CpuPixels
+from convfind_solvers_direct.cpu.weights import CpuPixelsWeights
 
 pytest_plugins = ["convfind.testing.fixtures"]
 
@@ -89,6 +90,47 @@ SHAPES = [
 def test_edges_of_tiles(convfind_device: Device, arch: str) -> None:
     device = of_instructions(on_cpu(convfind_device), arch)
     assert_solver(SOLVER, device, shapes=SHAPES, every_variant=False)
+
+
+#: Several filters a channel: whole vectors, parts of them, strides, borders, results that count.
+GRADIENTS = [
+    problem_of(1, 24, (9, 11), (7, 7), filters=2, padding=3, stride=2),
+    problem_of(2, 7, (5, 6), (3, 3), filters=2, padding=1, beta=2.0),
+    problem_of(1, 16, (14, 15), (3, 3), filters=2, padding=1, alpha=0.5),
+    problem_of(1, 9, (6, 9), (3, 3), filters=4, padding=2, dilation=2),
+    problem_of(2, 8, (8, 13), (5, 5), filters=4, padding=2, stride=(2, 3)),
+    problem_of(2, 3, (4, 5), (1, 1), filters=4),
+    problem_of(1, 5, (8, 7), (3, 3), filters=8, padding=1, beta=1.0),
+    problem_of(3, 6, (11,), (5,), filters=8, padding=2, stride=2),
+    problem_of(1, 4, (25, 12), (11, 9), filters=8, padding=4),  # taps in a loop
+    problem_of(1, 60, (50, 51), (3, 3), filters=2, padding=1),  # in no cache of a core
+    problem_of(3, 21, (1, 17), (1, 5), filters=2, padding=(0, 2)),
+]
+
+
+@pytest.mark.parametrize("arch", ["x86-64-avx2", "x86-64-avx512"])
+@pytest.mark.parametrize("solver", [CpuPixels(Direction.BACKWARD_DATA), CpuPixelsWeights()])
+def test_gradients_of_several_filters_a_channel(
+    convfind_device: Device, arch: str, solver: CpuDirect
+) -> None:
+    device = of_instructions(on_cpu(convfind_device), arch)
+    shapes = [replace(one, direction=solver.direction) for one in GRADIENTS]
+    if solver.direction is Direction.BACKWARD_DATA:  # of a transposed convolution, with an epilogue
+        shapes += [
+            replace(shapes[0], bias=True, add=True, beta=1.0),
+            replace(shapes[4], bias=True, activation=Activation("relu")),
+        ]
+    assert_solver(solver, device, shapes=shapes, every_variant=False)
+
+
+@pytest.mark.parametrize("direction", [Direction.BACKWARD_DATA, Direction.BACKWARD_WEIGHTS])
+def test_gradients_of_several_channels_a_filter_are_refused(direction: Direction) -> None:
+    layout = Layout.of(2, channels_last=True)
+    problem = ConvProblem.create(direction, (1, 8, 5, 7), (4, 2, 3, 3), groups=4, layout=layout)
+    solver = CpuPixelsWeights() if direction.writes == "w" else CpuPixels(direction)
+    answer = solver.applicability(problem, TARGET)
+    assert isinstance(answer, Rejected)
+    assert answer.reason is Reason.CHANNELS
 
 
 def test_drawn_shapes(convfind_device: Device) -> None:

@@ -11,6 +11,7 @@ from convfind.kit.recipe_solver import Limit
 from convfind.problem import ConvProblem, Trait
 from convfind.solver import APPLICABLE, Applicability, Reason, Rejected
 from convfind.solver.recipe import Memory, Recipe, i64
+from convfind.types import Direction
 from convfind_solvers_direct.cpu.solver import BALANCE, VECTOR, CpuSolver, items_wanted, program_of
 from convfind_solvers_direct.window import Window, judge, window
 
@@ -52,12 +53,19 @@ class CpuDirect(CpuSolver):
         if not self.channels_last:
             if strip_rows(shape, step_rows(shape)) < step_rows(shape):
                 return Rejected(Reason.SIZE_LIMIT, "rows that a result takes do not fit the cache")
-        elif shape.channels != shape.filters or VECTOR % shape.channels:
+        elif not self._finds_channels(shape):
             return Rejected(
                 Reason.CHANNELS,
                 f"1, 2, 4 or 8 a group on both sides, not {shape.channels} and {shape.filters}",
             )
         return APPLICABLE
+
+    def _finds_channels(self, shape: Window) -> bool:
+        """Whether the lanes of a vector find their channels: as many on both sides, or one in x."""
+        of_x = shape.filters if shape.is_gradient else shape.channels
+        is_spread = of_x == 1 and self.direction is not Direction.FORWARD
+        is_even = shape.channels == shape.filters
+        return VECTOR % max(shape.channels, shape.filters) == 0 and (is_even or is_spread)
 
 
 class CpuPlanes(CpuDirect):
@@ -127,7 +135,7 @@ class CpuPixels(CpuDirect):
             ROWS=rows,
             COLUMNS=columns,
             PARTIAL=channels % VECTOR != 0,
-            UNROLLED=shape.taps * shape.channels <= MOST_TAPS,
+            UNROLLED=shape.taps * shape.filters <= MOST_TAPS,
             **epilogue.defines,
         )
         pack = Grid(program, "direct_cpu_pack", -(-channels // VECTOR))(
@@ -141,7 +149,7 @@ class CpuPixels(CpuDirect):
             *(channels, *shape.size, *shape.out, *shape.padding, *shape.shift),
             strips,
         )
-        packed = 4 * round_up(channels, VECTOR) * shape.channels * shape.taps
+        packed = 4 * round_up(channels, VECTOR) * shape.filters * shape.taps
         return Recipe(self.solver_id, (compute,), prepare=(pack,), packed=packed)
 
     def _depthwise(self, problem: ConvProblem, target: Target) -> Recipe:

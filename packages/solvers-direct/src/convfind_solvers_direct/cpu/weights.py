@@ -48,7 +48,7 @@ class CpuWeights(CpuDirect):
             *(shape.images, shape.groups, *shape.size, *shape.out, *shape.padding),
             *more,
         )
-        runs = shape.groups * shape.channels if self.channels_last else problem.elements("w")
+        runs = shape.groups * shape.filters if self.channels_last else problem.elements("w")
         add_up = Grid(program, "direct_cpu_sum", -(-runs // VECTOR))(
             *(Memory.WORKSPACE, Memory.W),
             *Epilogue.of(problem).arguments,
@@ -65,10 +65,10 @@ class CpuWeights(CpuDirect):
         """Return the parts, the global size, and the arguments that depend on the layout."""
 
     def _part_bytes(self, shape: Window) -> int:
-        channels = shape.groups * shape.channels
+        filters = shape.groups * shape.filters
         if self.channels_last:
-            channels = -(-channels // VECTOR) * VECTOR
-        return 4 * channels * shape.filters * shape.taps
+            filters = -(-filters // VECTOR) * VECTOR
+        return 4 * filters * shape.channels * shape.taps
 
     def _most_parts(self, shape: Window, target: Target, limit: Limit) -> int:
         """Parts that keep all cores busy and fit a limit of bytes."""

@@ -19,7 +19,10 @@
 #ifndef UNROLLED
 #define UNROLLED 1  // 0: filter rows are a loop
 #endif
-// CHANNELS and FILTERS are the same: 1, 2, 4 or 8.
+// CHANNELS and FILTERS are the same: 1, 2, 4 or 8; or, of a gradient, FILTERS is 1: then lanes are source channels
+// to the end, where those of a group are added up.
+#define FOLD (CHANNELS / FILTERS)   // lanes that are one result
+#define TURNS (CHANNELS / FOLD)     // source channels that a lane meets
 
 #define COLUMN_SPAN SPAN(COLUMNS, FILTER_W, STRIDE_W, DILATION_W)
 // The source column, of those that a tile takes, where result p finds tap f; whether there is one.
@@ -33,36 +36,36 @@
 #define STEP_H (GRADIENT ? STRIDE_H : 1)
 #define STEP_W (GRADIENT ? STRIDE_W : 1)
 #define RUN 96  // channels of these that stay in the level-1 cache from tile to tile: multiple of VEC
-#define BLOCK (CHANNELS * TAPS * VEC)  // floats of the weights of a vector of channels
+#define BLOCK (TURNS * TAPS * VEC)  // floats of the weights of a vector of channels
 
-// Weights as vector of result channels, source channel of the group, tap, lane; zeros behind the last.
+// Weights as vector of lanes, source channel of the group, tap, lane; zeros behind the last.
 // w lies as output channel, tap, input channel of the group. Global size: (vectors of channels).
 __kernel ONE_ITEM void direct_cpu_pack(__global const float *restrict w, __global float *restrict packed,
                                        const int channels) {
   const int first = get_global_id(0) * VEC;
   packed += (long)get_global_id(0) * BLOCK;
-#if GRADIENT && CHANNELS > 1
+#if GRADIENT && TURNS > 1
   for (int lane = 0; lane < VEC; lane++) {
     const int k = first + lane;
-    __global const float *from = w + (long)(k / CHANNELS * CHANNELS) * TAPS * CHANNELS + k % CHANNELS;
-    for (int c = 0; c < CHANNELS; c++)
+    __global const float *from = w + (long)(k / TURNS * TURNS) * TAPS * TURNS + k % TURNS;
+    for (int c = 0; c < TURNS; c++)
       for (int tap = 0; tap < TAPS; tap++)
-        packed[(c * TAPS + tap) * VEC + lane] = k < channels ? from[(c * TAPS + tap) * CHANNELS] : 0.0f;
+        packed[(c * TAPS + tap) * VEC + lane] = k < channels ? from[(c * TAPS + tap) * TURNS] : 0.0f;
   }
 #else
-  const long size = (long)channels * TAPS * CHANNELS;
-  for (int next = 0; next < TAPS * CHANNELS; next += VEC) {
+  const long size = (long)channels * TAPS * TURNS;
+  for (int next = 0; next < TAPS * TURNS; next += VEC) {
     float16 line[VEC];
 #pragma unroll
     for (int i = 0; i < VEC; i++) {
-      const long at = (long)(first + i) * TAPS * CHANNELS + next;
+      const long at = (long)(first + i) * TAPS * TURNS + next;
       line[i] = load_part(w + at, (int)min(size - at, (long)VEC));
     }
     transpose(line);
 #pragma unroll
     for (int i = 0; i < VEC; i++) {
       const int at = next + i;
-      if (at < TAPS * CHANNELS) vstore16(line[i], at % CHANNELS * TAPS + at / CHANNELS, packed);
+      if (at < TAPS * TURNS) vstore16(line[i], at % TURNS * TAPS + at / TURNS, packed);
     }
   }
 #endif
@@ -71,10 +74,10 @@ __kernel ONE_ITEM void direct_cpu_pack(__global const float *restrict w, __globa
 // Adds what source row r, of those that a tile takes, is in the tile's results.
 INLINE void add(float16 sum[ROWS][COLUMNS], const float16 *value, __global const float *packed, const int r) {
 #pragma unroll
-  for (int c = 0; c < CHANNELS; c++) {
+  for (int c = 0; c < TURNS; c++) {
     float16 part[COLUMN_SPAN];
 #pragma unroll
-    for (int j = 0; j < COLUMN_SPAN; j++) part[j] = channel_of(value[j], c);
+    for (int j = 0; j < COLUMN_SPAN; j++) part[j] = TURNS == 1 ? value[j] : channel_of(value[j], c);
 #pragma unroll
     for (int o = 0; o < ROWS; o++) {
       if (!ROWS_MEET(o, r)) continue;
@@ -89,6 +92,36 @@ INLINE void add(float16 sum[ROWS][COLUMNS], const float16 *value, __global const
   }
 }
 
+// What lanes of sums are together, of which the first `count` exist.
+INLINE void store_folded(float16 sum, __global float *y, int count, float16 bias, const Epilogue epilogue) {
+#if FOLD == 1
+  store_part(sum, y, count, bias, epilogue);
+#else
+  const float8 two = sum.even + sum.odd;
+  const float4 four = two.even + two.odd;
+#if FOLD == 2
+  const float16 folded = (float16)(two, two);
+#elif FOLD == 4
+  const float16 folded = (float16)(four, four, four, four);
+#else
+  const float16 folded = (four.even + four.odd).s0101010101010101;
+#endif
+#ifdef HAS_Z
+  const bool is_plain = false;
+#else
+  const bool is_plain = !CF_READS_RESULT(epilogue);
+#endif
+  if (count < VEC || !is_plain) {
+    store_part(folded, y, min(count, VEC) / FOLD, bias, epilogue);
+    return;
+  }
+  const float16 value = finished(BIASED(folded, bias, epilogue), y, VEC / FOLD, epilogue);
+  if (FOLD == 2) vstore8(value.lo, 0, y);
+  if (FOLD == 4) vstore4(value.s0123, 0, y);
+  if (FOLD == 8) vstore2(value.s01, 0, y);
+#endif
+}
+
 // Results from (row, column) on; `inside`: all that they take exists; `whole`: all of them do, they are only written, and
 // whole vectors can be read and written; `far`: what the next tile reads and writes is fetched ahead. Behind less than a
 // vector of channels the next pixel is written, too, but not where the last column `ends` a row.
@@ -96,6 +129,7 @@ INLINE void tile(const bool inside, const bool whole, const bool far, __global c
                  __global const float *restrict packed, __global float *restrict y, int row, int column, int x_h,
                  int x_w, long x_row, long y_row, int channels, int count, bool ends, int r_h, int r_w,
                  const Epilogue epilogue, int pad_h, int pad_w) {
+  const int results = channels / FOLD;
   const int row0 = SOURCE_OF(row, pad_h, FILTER_H, STRIDE_H, DILATION_H);
   const int column0 = SOURCE_OF(column, pad_w, FILTER_W, STRIDE_W, DILATION_W);
   if (far && TAPS <= 9) {
@@ -103,7 +137,7 @@ INLINE void tile(const bool inside, const bool whole, const bool far, __global c
 #pragma unroll
     for (int o = 0; o < ROWS; o++)
 #pragma unroll
-      for (int p = 0; p < COLUMNS; p++) PREFETCH(y + (row + o) * y_row + (long)(column + COLUMNS + p) * channels);
+      for (int p = 0; p < COLUMNS; p++) PREFETCH(y + (row + o) * y_row + (long)(column + COLUMNS + p) * results);
   }
   float16 sum[ROWS][COLUMNS];
 #pragma unroll
@@ -150,16 +184,16 @@ INLINE void tile(const bool inside, const bool whole, const bool far, __global c
           const int distance =
               GRADIENT ? p + (REACH(FILTER_W, STRIDE_W, DILATION_W) - j) * STRIDE_W : j - p * STRIDE_W;
           if (distance < 0 || distance % DILATION_W != 0 || distance / DILATION_W >= FILTER_W) continue;
-          for (int c = 0; c < CHANNELS; c++)
-            sum[o][p] = fma(channel_of(value, c),
+          for (int c = 0; c < TURNS; c++)
+            sum[o][p] = fma(TURNS == 1 ? value : channel_of(value, c),
                             vload16(c * TAPS + i * FILTER_W + distance / DILATION_W, packed), sum[o][p]);
         }
       }
     }
   }
 #endif
-  y += row * y_row + (long)column * channels;
-  if (whole) {
+  y += row * y_row + (long)column * results;
+  if (whole && FOLD == 1) {
     const float16 bias = !PARTIAL || count == VEC ? biases_of(epilogue, 0, VEC) : biases_of(epilogue, 0, count);
 #pragma unroll
     for (int o = 0; o < ROWS; o++)
@@ -174,7 +208,7 @@ INLINE void tile(const bool inside, const bool whole, const bool far, __global c
       }
     return;
   }
-  const float16 bias = biases_of(epilogue, 0, count);
+  const float16 bias = biases_of(epilogue, 0, count / FOLD);
   // Loops: compilers would sink the sums of each result to where it is stored.
   float16 kept[ROWS][COLUMNS];
 #pragma unroll
@@ -185,7 +219,7 @@ INLINE void tile(const bool inside, const bool whole, const bool far, __global c
   for (int o = max(0, -row); o < min(ROWS, r_h - row); o++)
 #pragma unroll 1
     for (int p = max(0, -column); p < min(COLUMNS, r_w - column); p++)
-      store_part(kept[o][p], y + o * y_row + (long)p * channels, count, bias, epilogue);
+      store_folded(kept[o][p], y + o * y_row + (long)p * results, count, bias, epilogue);
 }
 
 // Global size: (images, bands of `strips` times ROWS rows). `channels` are those of all groups; x is the
@@ -196,7 +230,7 @@ __kernel ONE_ITEM void direct_cpu_pixels(__global const float *restrict x, __glo
                                          const int r_w, const int pad_h, const int pad_w, const int shift_h,
                                          const int shift_w, const int strips) {
   const Epilogue epilogue = CF_EPILOGUE(y);
-  const long x_row = (long)x_w * channels, y_row = (long)r_w * channels;
+  const long x_row = (long)x_w * channels, y_row = (long)r_w * (channels / FOLD);
   const long left = (get_global_size(0) - get_global_id(0)) * x_h * x_row;
 #ifdef HAS_Z
   const long y_left = (get_global_size(0) - get_global_id(0)) * r_h * y_row;
@@ -234,15 +268,15 @@ __kernel ONE_ITEM void direct_cpu_pixels(__global const float *restrict x, __glo
 #endif
           const bool ends = count < VEC && column + COLUMNS == r_w;
           __global const float *weights = packed + (long)k / VEC * BLOCK;
-          const Epilogue own = CF_EPILOGUE_FROM(epilogue, k);
+          const Epilogue own = CF_EPILOGUE_FROM(epilogue, k / FOLD);
           if (inside && whole)
-            tile(true, true, far, x + k, weights, y + k, row, column, x_h, x_w, x_row, y_row, channels, count, ends,
+            tile(true, true, far, x + k, weights, y + k / FOLD, row, column, x_h, x_w, x_row, y_row, channels, count, ends,
                  r_h, r_w, own, pad_h, pad_w);
           else if (whole)
-            tile(false, true, far, x + k, weights, y + k, row, column, x_h, x_w, x_row, y_row, channels, count, ends,
+            tile(false, true, far, x + k, weights, y + k / FOLD, row, column, x_h, x_w, x_row, y_row, channels, count, ends,
                  r_h, r_w, own, pad_h, pad_w);
           else
-            tile(false, false, far, x + k, weights, y + k, row, column, x_h, x_w, x_row, y_row, channels, count, ends,
+            tile(false, false, far, x + k, weights, y + k / FOLD, row, column, x_h, x_w, x_row, y_row, channels, count, ends,
                  r_h, r_w, own, pad_h, pad_w);
         }
       }

@@ -1,4 +1,4 @@
-// The sum of a weight gradient's parts on CPUs, channels last: BLOCK floats for each vector of source channels.
+// The sum of a weight gradient's parts on CPUs, channels last: BLOCK floats for each vector of result channels.
 //
 // In turn t, lane by lane, what FILTER_OF(lane, t) names, counted from the vector's first channel on, and the
 // source channel of the lane's place in its group.
@@ -9,7 +9,7 @@
 __kernel ONE_ITEM void direct_cpu_sum(__global const float *restrict parts, __global float *restrict w,
                                       CF_EPILOGUE_PARAMETERS, const int groups, const int count) {
   const Epilogue epilogue = CF_EPILOGUE(w), rest = cf_epilogue_of_scaled(epilogue);
-  const int channels = groups * CHANNELS, first = get_global_id(0) * VEC;
+  const int channels = groups * FILTERS, first = get_global_id(0) * VEC;
   const long size = (long)(channels + VEC - 1) / VEC * BLOCK;
   for (int t = 0; t < CHANNELS; t++) {
     for (int tap = 0; tap < TAPS; tap++) {
