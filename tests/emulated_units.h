@@ -128,7 +128,9 @@ static void come(const int number, const int items, const bool waits) {
 }
 #define MEET(barrier, items) come(barrier, items, true)
 #define PASS(barrier, items) come(barrier, items, false)
-#define CONSUMERS_BARRIER() come(1, THREADS, true)
+#define CONSUMERS_BARRIER(turn) come(1 + (turn), THREADS, true)
+#define GIVE_REGISTERS()
+#define TAKE_REGISTERS()
 #define CF_BARRIER() come(0, all_items, true)
 #define CF_WAVE_BARRIER() come(100 + local_id / 32, 32, true)
 static void four_waves() { come(200 + local_id / 128, 128, true); }

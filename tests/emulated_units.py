@@ -30,7 +30,7 @@ _CHANGES = (
     (r"^CF_INLINED \w+ (?:expect|arrive|await|announce|exp2_of|across)\(.*?^}$", ""),
     (r"^CF_INLINED \w+ (?:barrier_\w+|copy_windows|copy_box)\(.*?^}$", ""),
     (r"^CF_INLINED void barriers_started.*?$", ""),
-    (r"^#define (?:MEET|PASS|CONSUMERS_BARRIER)\b.*?$", ""),
+    (r"^#define (?:MEET|PASS|CONSUMERS_BARRIER|GIVE_REGISTERS|TAKE_REGISTERS)\b.*?$", ""),
     (r"^#define WGMMA_TURNED\b.*?[^\\]$", ""),
     (r"asm volatile\(.*?\);", ";"),
     (r"__grid_constant__", ""),

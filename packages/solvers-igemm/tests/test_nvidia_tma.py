@@ -12,7 +12,7 @@ from emulated_units import COMPILER, EmulatedUnits
 from numpy.typing import NDArray
 
 from convfind.checking.reference import reference_convolution
-from convfind.problem import ConvProblem
+from convfind.problem import Activation, ConvProblem
 from convfind.reasons import Reason
 from convfind.runtime.backend import Device
 from convfind.solver.applicability import Applicability, Rejected
@@ -25,7 +25,7 @@ from convfind.testing.report import SolverReport
 from convfind.types import DataType, Direction, Layout
 from convfind_solvers_igemm.nvidia.form import MatrixProduct, can_share_rows, geometry_of
 from convfind_solvers_igemm.nvidia.tma import TmaConvSolver
-from convfind_solvers_igemm.nvidia.tma_tiles import RATES, TmaTile
+from convfind_solvers_igemm.nvidia.tma_tiles import RATES, TmaTile, kind_of
 
 pytest_plugins = ["convfind.testing.fixtures"]
 
@@ -100,7 +100,9 @@ def kinds_of(problem: ConvProblem) -> dict[str, ConvProblem]:
     narrow = replace(problem, dtype=DataType.BFLOAT16, y_dtype=DataType.BFLOAT16, allow_tf32=False)
     plain = {"tf32": problem, "narrow": narrow}
     added = {f"{kind}-added": replace(one, add=True, beta=1.0) for kind, one in plain.items()}
-    return {**plain, **added}
+    gelu = Activation("gelu-erf")
+    computed = {f"{kind}-computed": replace(one, activation=gelu) for kind, one in plain.items()}
+    return {**plain, **added, **computed}
 
 
 @each
@@ -175,8 +177,8 @@ def failures(solver: TmaConvSolver, problem: ConvProblem, units: Any) -> list[An
 @emulated
 @pytest.mark.parametrize("kind", RATES)
 def test_each_tile_computes_the_same_on_a_cpu(kind: str, units: Any) -> None:
-    added = RATES.get(f"{kind}-added", {})
-    for at, tile in enumerate(tile for tile in RATES[kind] if tile not in added):
+    others = {tile for other in RATES if other.startswith(f"{kind}-") for tile in RATES[other]}
+    for at, tile in enumerate(tile for tile in RATES[kind] if tile not in others):
         pinned = Pinned(SOLVERS[at % 2].direction)
         plain = problem_of(pinned, (1, 184, 5, 9), (264, 184, 3, 3), padding=(0, 2), bias=True)
         problem = kinds_of(plain)[kind]
@@ -188,12 +190,13 @@ def test_each_tile_computes_the_same_on_a_cpu(kind: str, units: Any) -> None:
 
 @emulated
 @each
-@pytest.mark.parametrize("parts", [3, 50])
-def test_parts_are_added_up_on_a_cpu(solver: TmaConvSolver, parts: int, units: Any) -> None:
+@pytest.mark.parametrize(("parts", "overlap"), [(3, 0), (50, 1), (3, 2), (50, 2)])
+def test_parts_are_added_up_on_a_cpu(
+    solver: TmaConvSolver, parts: int, overlap: int, units: Any
+) -> None:
     pinned = Pinned(solver.direction)
     # With more parts than steps some have none.
     problem = problem_of(solver, (2, 136, 5, 7), (72, 136, 3, 3), padding=1, alpha=0.5, beta=2.0)
-    overlap = int(solver.direction is Direction.FORWARD)
     tile = TmaTile(64, 64, 4, overlap=overlap)
     pinned.config = Config(tile.values, parts=parts)
     assert failures(pinned, problem, units) == []
@@ -238,6 +241,26 @@ def test_defaults_are_legal(solver: TmaConvSolver) -> None:
         for problem in kinds_of(plain).values():
             config = solver.default_config(problem, CUDA)
             assert config in solver.search_space(problem, CUDA)
+
+
+def test_kinds_are_those_that_tiles_were_measured_for() -> None:
+    kinds = kinds_of(problem_of(SOLVERS[0], (1, 32, 8, 8), (32, 32, 3, 3)))
+    assert kinds.keys() == RATES.keys()
+    assert {kind: kind_of(problem) for kind, problem in kinds.items()} == {
+        one: one for one in kinds
+    }
+    relu = replace(kinds["narrow"], activation=Activation("relu"))
+    assert kind_of(relu) == "narrow"
+    assert kind_of(replace(relu, activation=Activation("silu"))) == "narrow-computed"
+
+
+def test_items_that_take_turns_have_registers_of_those_that_fetch() -> None:
+    for tile in {tile for tiles in RATES.values() for tile in tiles if tile.overlap == 2}:
+        places, registers = tile.room(2)
+        assert places == 1
+        assert tile.threads == 2 * 2 * tile.tile_m + 128
+        # Whole waves of four are given 40 registers or more: the others then have 232.
+        assert tile.threads * registers >= 128 * 40 + 256 * 232
 
 
 def test_measured_tiles_fit() -> None:

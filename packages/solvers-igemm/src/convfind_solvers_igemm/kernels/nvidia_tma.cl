@@ -8,6 +8,16 @@
 // are not stored, so that the taps read the same rows, each some further on. With PARTIAL work-groups share a sum: each
 // adds up a run of its steps.
 #define WIDE 1
+#include "convfind_nvidia_tile.h"
+#if defined(__CUDACC_RTC__) && ELEMENT_BYTES == 2
+// Within 2^-22 and 2^-24 for each whole number in x, beside which results of 16 bits are rough.
+CF_INLINED float quick_exp(const float x) {
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x * 1.44269504f));
+  return power;
+}
+#define CF_EXP(x) quick_exp(x)
+#endif
 #include "nvidia_result.h"
 #include "nvidia_tma.h"
 
@@ -19,7 +29,21 @@
 #define OVERLAP 0  // 1: a work-group computes one tile after the other, and fetches the next while it stores one
 #endif
 
-#define FETCHING 32                    // items of the wave that fetches, behind the others
+#ifndef TURNS
+#define TURNS 1  // 2, with OVERLAP: two groups of THREADS items compute tiles in turn; one multiplies while the other stores
+#endif
+
+// Items behind the others, the first of which fetches. Four waves may give registers to the others.
+#define FETCHING (TURNS > 1 ? 128 : 32)
+#if TURNS > 1
+#define FEW 40
+#define MANY ((CF_MOST_REGISTERS * (TURNS * THREADS + FETCHING) - FETCHING * FEW) / (TURNS * THREADS) / 8 * 8)
+#define GIVE_REGISTERS() asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(FEW))
+#define TAKE_REGISTERS() asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(MANY))
+#else
+#define GIVE_REGISTERS()
+#define TAKE_REGISTERS()
+#endif
 #define EXTRA_ROWS (LINE > 1 ? 8 : 0)  // for the taps behind a tile's last position
 #define FETCHED_BYTES ((TILE_M + EXTRA_ROWS) * 128)
 #define STEP_BYTES (FETCHED_BYTES + LINE * COLUMNS_BYTES)
@@ -27,8 +51,9 @@
 #define TILE_BYTES (TILE_M * RESULT_ROW)
 // Results lie behind the stages, or in their place.
 #define RESULTS_AT (OVERLAP ? STAGES_BYTES : 0)
-#define MEMORY_BYTES (RESULTS_AT + TILE_BYTES > STAGES_BYTES ? RESULTS_AT + TILE_BYTES : STAGES_BYTES)
-#define CONSUMERS_BARRIER() asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory")
+#define RESULTS_BYTES (TURNS * TILE_BYTES)
+#define MEMORY_BYTES (RESULTS_AT + RESULTS_BYTES > STAGES_BYTES ? RESULTS_AT + RESULTS_BYTES : STAGES_BYTES)
+#define CONSUMERS_BARRIER(turn) asm volatile("bar.sync %0, %1;" ::"r"(1 + (turn)), "n"(THREADS) : "memory")
 
 // A tile of the result, by its number: channels change first.
 typedef struct {
@@ -56,7 +81,7 @@ CF_INLINED Tile tile_of(const int number, const int channel_tiles, const int pos
 // part of the result then has `part_size` elements. With OVERLAP so many are `tiles`, and there may be fewer work-groups,
 // `groups_of_items`. A tap is `first_off` and so many times `tap_step` behind where a window begins, which for the first
 // result is `origin`.
-CF_KERNEL CF_WORK_GROUP_SIZE(THREADS + FETCHING, 1, 1) void igemm_nvidia_tma(
+CF_KERNEL CF_WORK_GROUP_SIZE(TURNS * THREADS + FETCHING, 1, 1) void igemm_nvidia_tma(
     TENSOR_MAP source, TENSOR_MAP filter, CF_GLOBAL RESULT_ELEMENT *result, CF_EPILOGUE_PARAMETERS,
     const int tiles, const int groups_of_items, const int channel_tiles, const int position_tiles, const int groups,
     const int positions, const int source_channels, const int result_channels, const int taps_h, const int taps_w,
@@ -72,24 +97,26 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS + FETCHING, 1, 1) void igemm_nvidia_tma(
 #endif
   const Epilogue whole = CF_EPILOGUE(result);
   CF_LOCAL unsigned char memory[MEMORY_BYTES] __attribute__((aligned(1024)));
-  CF_LOCAL CF_LONG result_at[TILE_M];
-  CF_LOCAL ulong full[STAGES], empty[STAGES];
+  CF_LOCAL CF_LONG all_result_at[TURNS * TILE_M];
+  CF_LOCAL ulong full[STAGES], empty[STAGES], multiplied[TURNS];
   const CF_UINT stages = CF_SHARED(memory), full_at = CF_SHARED(full), empty_at = CF_SHARED(empty);
+  const CF_UINT multiplied_at = CF_SHARED(multiplied);
 #if KEEPS_BIAS
-  CF_LOCAL float bias_at[TILE_N] __attribute__((aligned(16)));
+  CF_LOCAL float all_bias_at[TURNS * TILE_N] __attribute__((aligned(16)));
 #define BIASES CF_SHARED(bias_at)
 #else
 #define BIASES 0
 #endif
 
-  const int item = (int)CF_LOCAL_ID(0);
+  const int number_of_item = (int)CF_LOCAL_ID(0);
   const int lines = taps_h * taps_w / LINE;  // of taps
   const int all_steps = (source_channels + PER_ROW - 1) / PER_ROW * lines;
-  if (item == 0) {
+  if (number_of_item == 0) {
     CF_UNROLL for (int i = 0; i < STAGES; ++i) {
       barrier_start(full_at + 8 * i, 1);
       barrier_start(empty_at + 8 * i, THREADS / 128);
     }
+    CF_UNROLL for (int i = 0; i < TURNS; ++i) barrier_start(multiplied_at + 8 * i, THREADS / 128);
     barriers_started();
   }
   CF_BARRIER();
@@ -103,8 +130,9 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS + FETCHING, 1, 1) void igemm_nvidia_tma(
     }                        \
   } while (0)
 
-  if (item >= THREADS) {
-    if (item == THREADS) {
+  if (number_of_item >= TURNS * THREADS) {
+    GIVE_REGISTERS();
+    if (number_of_item == TURNS * THREADS) {
       EACH_TILE(number) {
         const Tile tile = tile_of(number, channel_tiles, position_tiles, groups, all_steps, parts_of_sum);
         const int row = tile.first / count_w, image = row / count_h;
@@ -140,9 +168,27 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS + FETCHING, 1, 1) void igemm_nvidia_tma(
     return;
   }
 
+  TAKE_REGISTERS();
+  const int turn = TURNS > 1 ? number_of_item / THREADS : 0, item = number_of_item - turn * THREADS;
+  CF_LOCAL_PTR CF_LONG *const result_at = all_result_at + turn * TILE_M;
+#if KEEPS_BIAS
+  CF_LOCAL_PTR float *const bias_at = all_bias_at + turn * TILE_N;
+#endif
   const CF_UINT own_rows = item / 128 * (64 * 128);
+#if TURNS > 1
+  int turns = 0;
+#endif
   EACH_TILE(number) {
     const Tile tile = tile_of(number, channel_tiles, position_tiles, groups, all_steps, parts_of_sum);
+#if TURNS > 1
+    const int order = turns++;
+    if (order % TURNS != turn) {  // its stages are others'
+      stage += tile.steps;
+      round += stage / STAGES;
+      stage %= STAGES;
+      continue;
+    }
+#endif
     const int columns = result_channels - tile.first_channel;
     const int channel = tile.group * result_channels + tile.first_channel;
     const Epilogue epilogue = CF_EPILOGUE_FROM(whole, channel);
@@ -163,13 +209,17 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS + FETCHING, 1, 1) void igemm_nvidia_tma(
 #if PARTIAL
     to += tile.part_of_sum * part_size;
 #endif
-    const CF_UINT results = stages + RESULTS_AT;
+    const CF_UINT results = stages + RESULTS_AT + turn * TILE_BYTES;
 #if FETCHES_Z && OVERLAP
     if (WRITES_ROWS(epilogue)) fetch_z(results, Z_OF(to, epilogue), result_at, item, columns);
 #endif
 #if KEEPS_BIAS
     float own_biases[OWN_BIASES];
     read_biases(own_biases, item, columns, epilogue);
+#endif
+#if TURNS > 1
+    // Whether a stage is full is known of two rounds in a row, not of those in which others read it.
+    if (order > 0) barrier_wait(multiplied_at + 8 * ((order - 1) % TURNS), (order - 1) / TURNS);
 #endif
     float sums[SUMS];
     CF_UNROLL for (int i = 0; i < SUMS; ++i) sums[i] = 0.0f;
@@ -188,14 +238,17 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS + FETCHING, 1, 1) void igemm_nvidia_tma(
       if (step > 0 && item % 128 == 0) barrier_arrive(empty_at + 8 * (stage == 0 ? STAGES - 1 : stage - 1));
       NEXT_STAGE();
     }
+#if TURNS > 1
+    if (item % 128 == 0) barrier_arrive(multiplied_at + 8 * turn);
+#endif
     CF_WGMMA_WAIT(0);
 #if OVERLAP
     if (tile.steps > 0 && item % 128 == 0) barrier_arrive(empty_at + 8 * (stage == 0 ? STAGES - 1 : stage - 1));
 #endif
-    CONSUMERS_BARRIER();  // what follows is written where others may have read until now
+    CONSUMERS_BARRIER(turn);  // what follows is written where others may have read until now
 #if KEEPS_BIAS
     keep_biases(bias_at, own_biases, item);
-    CONSUMERS_BARRIER();
+    CONSUMERS_BARRIER(turn);
 #endif
     if (WRITES_ROWS(epilogue)) {
 #if FETCHES_Z

@@ -20,7 +20,7 @@ from convfind.kit.blocks import (
     round_up,
 )
 from convfind.problem import ConvProblem
-from convfind.solver import APPLICABLE, Applicability, Config, Reason, Rejected
+from convfind.solver import APPLICABLE, Applicability, Config, ConfigValue, Reason, Rejected
 from convfind.solver.defines import DefineValue
 from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import (
@@ -44,7 +44,7 @@ from convfind_solvers_igemm.nvidia.parts import (
     parts_parameter,
 )
 from convfind_solvers_igemm.nvidia.tiles import EXTRA_ROWS, LOCAL_MEMORY
-from convfind_solvers_igemm.nvidia.tma_tiles import RATES, TmaTile
+from convfind_solvers_igemm.nvidia.tma_tiles import RATES, TmaTile, kind_of
 from convfind_solvers_igemm.programs import CUDA
 
 _ARCH = "sm_90"
@@ -103,7 +103,6 @@ class TmaConvSolver(TunableVariant):
         shape = form.geometry_of(problem)
         product, most = form.MatrixProduct(shape), _most_parts(problem, shape, target)
         size, units = problem.dtype.size, target.compute_units
-        result = _SUM_BYTES if most > 1 else size
         parts = (
             number
             for tile, rate in _tiles(problem, shape)
@@ -114,7 +113,10 @@ class TmaConvSolver(TunableVariant):
                 Parameter("tile_m", (64, 128, 192, 256), "positions of a work-group"),
                 Parameter("tile_n", (64, 96, 128, 160, 192, 256), "channels of a work-group"),
                 Parameter("stages", (2, 3, 4, 5, 6, 8), "tiles in local memory or on their way"),
-                Parameter("overlap", (0, 1), "1: a tile is stored while the next one is fetched"),
+                Parameter(
+                    *("overlap", (0, 1, 2)),
+                    "a tile is stored while the next one is 1: fetched, 2: multiplied",
+                ),
                 *(
                     (Parameter("line", (1, shape.window[2]), "taps that read the same rows"),)
                     if form.can_share_rows(problem, shape)
@@ -129,11 +131,13 @@ class TmaConvSolver(TunableVariant):
                 ),
                 TmaTile.constraint(
                     "registers",
-                    lambda tile: tile.room(result)[0] > 0,
+                    lambda tile: tile.room(size)[0] > 0,
                     "a unit has registers for one work-group",
                 ),
             ),
-            lambda config: TmaTile.of(config).local_bytes(result),
+            lambda config: TmaTile.of(config).local_bytes(
+                _result_bytes(problem, config.get("parts", 1))
+            ),
             LOCAL_MEMORY,
         )
 
@@ -158,7 +162,7 @@ class TmaConvSolver(TunableVariant):
         shape, tile = form.geometry_of(problem), TmaTile.of(config)
         packed, product = _filter(problem, shape), form.MatrixProduct(shape, tile.line > 1)
         parts = parts_of(problem, config, limit, 0, packed.packed_bytes)
-        places, registers = tile.room(_SUM_BYTES if parts > 1 else problem.dtype.size)
+        places, registers = tile.room(_result_bytes(problem, parts))
         options = register_limit(target, registers)
         program = _program(problem, tile, options, splits_sum=parts > 1)
         position_tiles = ceil_div(product.rows, tile.tile_m)
@@ -193,6 +197,10 @@ def _filter(problem: ConvProblem, shape: GpuGeometry) -> form.Filter:
     return form.Filter(problem, shape, by_maps=True)
 
 
+def _result_bytes(problem: ConvProblem, parts: ConfigValue) -> int:
+    return problem.dtype.size if parts == 1 else _SUM_BYTES
+
+
 def _length(problem: ConvProblem, shape: GpuGeometry) -> int:
     """Products of a result's sum, with what fills steps up."""
     return round_up(shape.channels, form.ROW_BYTES // problem.dtype.size) * shape.taps
@@ -204,13 +212,12 @@ def _most_parts(problem: ConvProblem, shape: GpuGeometry, target: Target) -> int
 
 def _tiles(problem: ConvProblem, shape: GpuGeometry) -> Iterator[tuple[TmaTile, TileRate]]:
     """The measured tiles that a problem may have, with as many taps in a line as it has."""
-    kind = "tf32" if problem.dtype is DataType.FLOAT32 else "narrow"
-    for tile, rate in RATES[f"{kind}-added" if problem.add else kind].items():
+    for tile, rate in RATES[kind_of(problem)].items():
         if tile.line == 1:
             yield tile, rate
         elif form.can_share_rows(problem, shape):
             longer = replace(tile, line=shape.window[2])
-            if longer.room(_SUM_BYTES)[0]:
+            if longer.room(problem.dtype.size)[0]:
                 yield longer, rate
 
 
@@ -281,7 +288,8 @@ def _program(
         "TILE_N": tile.tile_n,
         "STAGES": tile.stages,
         "LINE": tile.line,
-        "OVERLAP": tile.overlap == 1,
+        "OVERLAP": tile.overlap > 0,
+        "TURNS": tile.turns,
         "CHANNELS_LAST": True,
         "BACKWARD": problem.direction is Direction.BACKWARD_DATA,
         "DTYPE": problem.dtype.upper(),
@@ -309,6 +317,7 @@ def _best(problem: ConvProblem, shape: GpuGeometry, target: Target) -> tuple[Tma
             for tile, rate in _tiles(problem, shape)
             for tiles in (form.MatrixProduct(shape, tile.line > 1).tiles(tile),)
             for parts in parts_filling(tiles, units, rate.resident, most)
+            if tile.room(_result_bytes(problem, parts))[0]
         ),
         key=lambda choice: choice[2],
     )
