@@ -55,7 +55,7 @@ def comparer_on(
 
 
 def there(session: Session, array: Array) -> Guarded:
-    guarded = Guarded.allocated(session.device, array.nbytes, 512)
+    guarded = Guarded.allocated(session.device.allocate, array.nbytes, 512)
     guard = np.full(guarded.guard, POISON, np.uint8)
     image = np.concatenate([guard, array.reshape(-1).view(np.uint8), guard])
     session.device.write(guarded.buffer, image)

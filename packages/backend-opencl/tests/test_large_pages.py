@@ -13,6 +13,7 @@ import pytest
 from convfind.device.target import DeviceKind
 from convfind_backend_opencl.device import OpenCLDevice
 from convfind_backend_opencl.large_pages import LARGE_PAGE, whole_pages
+from convfind_backend_opencl.memory import OpenCLPool
 
 MIB = 1 << 20
 _MADE_OF = Path("/proc/self/smaps")
@@ -55,9 +56,9 @@ def address_of(device: OpenCLDevice, memory: cl.Buffer) -> int:
 def test_what_a_buffer_fills_is_in_large_pages(device: OpenCLDevice) -> None:
     if device.target.kind is not DeviceKind.CPU:
         pytest.skip("memory of its own")
-    buffer = device.allocate(7 * MIB)
-    first = address_of(device, buffer.native)
-    end = first + buffer.size
+    block = OpenCLPool(device.context, device.queue, 0).take(7 * MIB)  # nobody's before
+    first = address_of(device, block.memory)
+    end = first + 7 * MIB
     assert advised(first)
     assert advised(end // LARGE_PAGE * LARGE_PAGE - 1)
     if end % LARGE_PAGE and not lies_on_heap(end - 1):  # a page that it does not fill

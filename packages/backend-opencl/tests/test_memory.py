@@ -55,6 +55,52 @@ def test_reading_begins_where_it_is_told(device: OpenCLDevice) -> None:
         device.read(buffer, seen, offset=61)
 
 
+def test_a_part_is_a_piece_of_a_buffer_that_it_keeps(device: OpenCLDevice) -> None:
+    whole = device.upload(np.zeros(MIB, np.uint8))
+    if device.target.kind is not DeviceKind.CPU:
+        with pytest.raises(DeviceError, match="not possible"):
+            device.part(whole, 0, 128)
+        return
+    part, behind = device.part(whole, 256, 512), device.part(whole, 768, 100)
+    device.fill(part, 7)
+    seen = np.empty(MIB, np.uint8)
+    device.read(whole, seen)
+    assert (seen.nonzero()[0] == np.arange(256, 768)).all()
+    assert device.overlap(whole, part)
+    assert not device.overlap(part, behind)
+    del whole, behind
+    gc.collect()
+    device.fill(device.allocate(MIB), 9)
+    assert has_contents(device, part, np.full(512, 7, np.uint8)), "others have the memory"
+
+
+def test_parts_lie_inside_and_begin_where_views_do(device: OpenCLDevice) -> None:
+    if device.target.kind is not DeviceKind.CPU:
+        pytest.skip("buffers of CPUs have parts")
+    whole = device.allocate(1024)
+    with pytest.raises(DeviceError, match="1100 bytes does not fit a buffer of 1024 bytes"):
+        device.part(device.part(whole, 0, 1024), 1000, 100)
+    with pytest.raises(DeviceError, match="from byte 4 on is not possible"):
+        device.part(whole, 4, 100)
+    inner = device.part(device.part(whole, 512, 512), 256, 128)
+    device.fill(whole, 0)
+    device.fill(inner, 5)
+    seen = np.empty(1024, np.uint8)
+    device.read(whole, seen)
+    assert (seen.nonzero()[0] == np.arange(768, 896)).all()
+
+
+def test_a_kernel_sees_a_part_as_its_memory(device: OpenCLDevice, runner: Runner) -> None:
+    if device.target.kind is not DeviceKind.CPU:
+        pytest.skip("buffers of CPUs have parts")
+    numbers = np.arange(1024, dtype=np.float32)
+    whole = device.upload(numbers)
+    part = device.part(whole, 1024, 1024)
+    runner.run(InvokeArgs(x=part), Fill(Memory.X, 128, 64))
+    numbers[(1024 + 128) // 4 : (1024 + 192) // 4] = 0
+    assert has_contents(device, whole, numbers)
+
+
 def test_idle_memory_is_bounded_and_the_longest_idle_goes_first(device: OpenCLDevice) -> None:
     pool = OpenCLPool(device.context, device.queue, max_idle=3 * MIB)
     blocks = [pool.take(MIB) for _ in range(5)]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from convfind.backend_kit.device import Bytes, QueueDevice
+from convfind.backend_kit.device import Bytes, QueueDevice, check_fits
 from convfind.backend_kit.pool import most_idle
 from convfind.device.target import DeviceKind, Target
 from convfind.errors import DeviceError
@@ -34,6 +34,7 @@ from convfind_backend_opencl.memory import (
     is_usable_in_place,
     shares_host_memory,
     step_alignment,
+    step_alignment_of_views,
     takes_host_pointers,
 )
 
@@ -136,6 +137,23 @@ class OpenCLDevice(QueueDevice[OpenCLBuffer]):
         """Return the bytes of memory in place on a CPU, whose memory is the host's."""
         own = self._own(buffer)
         return self._mapped(own) if own.size and self._shares_host_memory else None
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether buffers may be parts of others: those of CPUs."""
+        return self.target.kind is DeviceKind.CPU
+
+    def part(self, buffer: DeviceBuffer, offset: int, size: int) -> DeviceBuffer:
+        """Return a piece of a CPU's memory."""
+        if not self.has_parts:
+            return super().part(buffer, offset, size)
+        own = self._own(buffer)
+        check_fits(own, offset, size)
+        step = step_alignment_of_views(self.queue.device)
+        if (own.offset + offset) % step:
+            msg = f"a part from byte {offset} on is not possible; allowed: multiples of {step}"
+            raise DeviceError(msg)
+        return OpenCLBuffer(own.block.part(offset, size, own), size)
 
     def set_bytes(self, buffer: OpenCLBuffer, byte: int) -> None:
         """Fill a buffer."""

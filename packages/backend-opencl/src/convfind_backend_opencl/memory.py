@@ -77,6 +77,10 @@ class Block(kit.Block):
             return self._parent.get_sub_region(self.memory.offset + start, size)
         return self.memory.get_sub_region(start, size)
 
+    def part(self, offset: int, size: int, owner: object) -> Block:
+        """Return a piece of it that keeps the owner alive."""
+        return Block(self.memory, size, self.origin + offset, self._parent, owner)
+
     def place(self) -> tuple[int, int]:
         """Return OpenCL's object that is no view, and the byte in it at which the block starts."""
         if self._parent is None:

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from convfind.checking.random_numbers import COUNT, Distribution, RandomNumbers, ring_of
+from convfind.checking.random_numbers import (
+    COUNT,
+    Distribution,
+    Part,
+    RandomNumbers,
+    ring_of,
+    start_of,
+)
 from convfind.types import DataType
 
 
@@ -35,6 +42,27 @@ def test_what_is_returned_is_nobody_elses_memory() -> None:
     before = part.copy()
     part[...] = 0
     np.testing.assert_array_equal(ring.part(5, 9), before)
+
+
+def test_what_is_seen_are_the_ring_s_own_numbers_which_nobody_writes() -> None:
+    ring = RandomNumbers(DataType.FLOAT32, "normal", 3)
+    seen = ring.seen(COUNT - 9, 9)
+    np.testing.assert_array_equal(seen, ring.part(COUNT - 9, 9))
+    assert np.shares_memory(seen, ring.ring)
+    with pytest.raises(ValueError, match="read-only"):
+        seen[0] = 0
+
+
+def test_parts_that_fit_into_a_ring_lie_in_one_piece_at_a_page() -> None:
+    numbers = ring_of(DataType.FLOAT32, "uniform", 0)
+    for count in (1, 1000, 3_211_264):
+        starts = {start_of(count, drawn) for drawn in range(0, COUNT, 9973)}
+        assert len(starts) == 256, "nobody knows which"
+        assert all(start % 1024 == 0 for start in starts)
+        assert all(Part(numbers, start, count).is_in_one_piece for start in starts)
+    assert start_of(COUNT - 5, COUNT - 1) == COUNT - 1
+    assert not Part(numbers, COUNT - 1, COUNT - 5).is_in_one_piece
+    assert start_of(3 * COUNT, 5) == 5
 
 
 def test_rings_of_different_seeds_have_different_numbers() -> None:

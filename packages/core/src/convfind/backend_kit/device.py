@@ -117,14 +117,14 @@ class QueueDevice(Device, Generic[BufferT]):
     def write(self, buffer: DeviceBuffer, array: np.ndarray[Any, Any]) -> None:
         """Copy an array into existing memory."""
         own, data = self._own(buffer, writing=True), bytes_of(array)
-        _check_fits(own, 0, data.size)
+        check_fits(own, 0, data.size)
         if data.size:
             self.copy_in(own, data)
 
     def read(self, buffer: DeviceBuffer, array: np.ndarray[Any, Any], offset: int = 0) -> None:
         """Copy memory into an array, after everything enqueued before."""
         own, data = self._own(buffer), bytes_of(array)
-        _check_fits(own, offset, data.size)
+        check_fits(own, offset, data.size)
         if data.size:
             self.copy_out(data, own, offset)
 
@@ -190,7 +190,8 @@ class QueueDevice(Device, Generic[BufferT]):
         return buffer
 
 
-def _check_fits(buffer: KeptBuffer[Any], offset: int, size: int) -> None:
+def check_fits(buffer: KeptBuffer[Any], offset: int, size: int) -> None:
+    """Raise `DeviceError` where a buffer has no such bytes."""
     if offset < 0:
         msg = f"byte {offset} of a buffer is not possible; allowed: 0 or more"
         raise DeviceError(msg)

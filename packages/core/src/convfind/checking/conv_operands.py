@@ -42,9 +42,15 @@ class ConvOperands(Mapping[str, Array]):
         if memory is None:
             if name not in self._problem.reads:
                 raise KeyError(name)
-            values = random_operand(self._problem, name, self._seed, self._distribution)
-            memory = self._made[name] = memory_of(self._problem, name, values)
+            memory = self._made[name] = self._make(name)
         return memory
+
+    def _make(self, name: str) -> Array:
+        part = self.parts.get(name)
+        if part is not None and part.is_in_one_piece:
+            return part.numbers.seen(part.start, part.count)
+        values = random_operand(self._problem, name, self._seed, self._distribution)
+        return memory_of(self._problem, name, values)
 
     def __iter__(self) -> Iterator[str]:
         """Yield the names."""

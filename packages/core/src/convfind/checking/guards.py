@@ -45,12 +45,10 @@ class Guarded:
     guard: int
 
     @classmethod
-    def allocated(cls, device: Device, size: int, least: int) -> Guarded:
-        """Allocate memory and poison all of it. Raises `DeviceError`."""
+    def allocated(cls, allocate: Callable[[int], DeviceBuffer], size: int, least: int) -> Guarded:
+        """Allocate memory, which is still to be poisoned. Raises `DeviceError`."""
         guard = guard_size(size, least)
-        memory = cls(device.allocate(size + 2 * guard), size, guard)
-        device.fill(memory.buffer, POISON)
-        return memory
+        return cls(allocate(size + 2 * guard), size, guard)
 
     def complaint(self, device: Device) -> str | None:
         """Return where bytes were written outside: before the start, behind the end; or None."""

@@ -7,7 +7,13 @@ from typing import Any, get_args
 
 import numpy as np
 
-from convfind.checking.random_numbers import COUNT, Distribution, Part, ring_of
+from convfind.checking.random_numbers import (
+    COUNT,
+    Distribution,
+    Part,
+    ring_of,
+    start_of,
+)
 from convfind.problem import ConvProblem
 from convfind.types import DataType, Direction
 
@@ -59,11 +65,11 @@ def random_parts(
     names = [*problem.direction.reads, *(["z"] if problem.adds_z else [])]
     starts = np.random.default_rng(seed).integers(COUNT, size=len(names))
     parts = {}
-    for ring, (name, start) in enumerate(zip(names, starts, strict=True)):
-        dtype = problem.tensor_dtype(name)
+    for ring, (name, drawn) in enumerate(zip(names, starts, strict=True)):
+        dtype, count = problem.tensor_dtype(name), math.prod(problem.shape(name))
         if name != "z" or dtype.is_float:
             numbers = ring_of(dtype, "uniform" if name == "z" else distribution, ring)
-            parts[name] = Part(numbers, int(start), math.prod(problem.shape(name)))
+            parts[name] = Part(numbers, start_of(count, int(drawn)), count)
     return parts
 
 

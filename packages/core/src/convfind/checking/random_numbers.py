@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -21,6 +21,9 @@ Distribution = Literal["uniform", "normal", "wide", "clipped"]
 COUNT = 4_194_301
 #: Numbers that one generator draws, and that one thread copies.
 _DRAWN_AT_ONCE, _COPIED_AT_ONCE = 1 << 18, 1 << 20
+#: Numbers that parts begin at multiples of, so that they lie in memory as tensors do, and among how
+#: many such places. There are no more, because fresh pages for copies of them cost more than runs.
+_STEP, _PLACES = 1 << 10, 1 << 8
 
 
 class RandomNumbers:
@@ -45,8 +48,7 @@ class RandomNumbers:
         """Return so many numbers from a place on, in memory of their own."""
         values = np.empty(count, self._dtype.numpy)
         places = self._places(start, count)
-        blocks = {block for _, at, size in places for block in _blocks_of(at, size)}
-        side_by_side(self._draw, sorted(blocks - self._drawn))
+        self._make([(at, size) for _, at, size in places])
 
         def copy(place: tuple[int, int, int]) -> None:
             to, at, size = place
@@ -54,6 +56,18 @@ class RandomNumbers:
 
         side_by_side(copy, places)
         return values
+
+    def seen(self, start: int, count: int) -> Array:
+        """Return so many numbers from a place on, up to the ring's end, where they lie in it."""
+        self._make([(start, count)])
+        values = self.ring[start : start + count]
+        values.flags.writeable = False
+        return values
+
+    def _make(self, places: Iterable[tuple[int, int]]) -> None:
+        """Draw what is not drawn yet of some places, each so many numbers from one on."""
+        blocks = {block for at, size in places for block in _blocks_of(at, size)}
+        side_by_side(self._draw, sorted(blocks - self._drawn))
 
     def _places(self, start: int, count: int) -> list[tuple[int, int, int]]:
         """Return what is copied where: a place of the result, one of the ring, and how many."""
@@ -83,6 +97,11 @@ class Part:
     start: int
     count: int
 
+    @property
+    def is_in_one_piece(self) -> bool:
+        """True if the ring's end is not among them."""
+        return self.start + self.count <= COUNT
+
     def values(self) -> Array:
         """Return them, in memory of their own."""
         return self.numbers.part(self.start, self.count)
@@ -98,6 +117,14 @@ class Part:
             return values
 
         return np.stack(side_by_side(some_of, [*places.get(0, np.arange(shape[0]))]))
+
+
+def start_of(count: int, drawn: int) -> int:
+    """Return where a part of so many numbers begins, by a number drawn below `COUNT`.
+
+    Where the ring is larger by all places that are drawn among, it lies in one piece.
+    """
+    return drawn if count + _PLACES * _STEP > COUNT else drawn % _PLACES * _STEP
 
 
 # A check of all types takes two distributions of each tensor. Only what is drawn takes memory.

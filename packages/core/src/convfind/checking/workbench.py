@@ -17,10 +17,12 @@ from convfind.checking.device_rings import DeviceRings
 from convfind.checking.draw import Assistant, Computed, Draw, Results, no_assistant
 from convfind.checking.draws import first_draw, is_checked_quickly, timed_draw
 from convfind.checking.fingerprints import Fingerprints
-from convfind.checking.guards import Guarded, behind_guards
+from convfind.checking.guards import POISON, Guarded, behind_guards
 from convfind.checking.held import Held
 from convfind.checking.oracle import oracle_for
 from convfind.checking.pieces import Begun, copied
+from convfind.checking.ring_copies import RingCopies
+from convfind.checking.scratch import Scratch
 from convfind.checking.tensor_set import LEAST_GUARD, TensorSet, has_contents
 from convfind.device.target import DeviceKind
 from convfind.errors import VerificationError
@@ -55,6 +57,7 @@ class Workbench:
         self._device = session.device
         self._constant_weights = constant_weights
         self._turn = 0
+        self._scratch = Scratch.on(session)
         self._timed: Begun[Draw] | None = session.kept.pop(_ahead(problem), None)
 
     def make_ready(self, *, verify: bool) -> None:
@@ -105,7 +108,10 @@ class Workbench:
         return candidate
 
     def _guarded(self, size: int) -> Guarded:
-        return Guarded.allocated(self._device, size, LEAST_GUARD)
+        allocate = self._device.allocate if self._scratch is None else self._scratch.allocate
+        memory = Guarded.allocated(allocate, size, LEAST_GUARD)
+        self._device.fill(memory.buffer, POISON)
+        return memory
 
     # -- tensors ----------------------------------------------------------------------------------
 
@@ -137,12 +143,16 @@ class Workbench:
         if not copies:
             return (self.first,)
         draw = _timed_draw(self._problem)() if self._timed is None else self._timed.result()
-        return tuple(self._set_of(draw) for _ in range(copies))
+        # Those on which every candidate is checked are written anew in each find.
+        own = 0 if self._has_two_draws else 1
+        kept = [RingCopies.on(self._session, number) for number in range(own, copies)]
+        return tuple(self._set_of(draw, one) for one in (*[None] * own, *kept))
 
-    def _set_of(self, draw: Draw) -> TensorSet:
+    def _set_of(self, draw: Draw, copies: RingCopies | None = None) -> TensorSet:
         if self._is_on_gpu:
             draw.begin()
-        return TensorSet(self._device, draw, self.fingerprints, self._rings)
+        how = self.fingerprints, self._rings, self._scratch, copies
+        return TensorSet(self._device, draw, *how)
 
     @cached_property
     def _rings(self) -> DeviceRings | None:

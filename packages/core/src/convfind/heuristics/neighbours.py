@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequen
 from contextlib import suppress
 from dataclasses import replace
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from convfind.errors import ProblemError
@@ -72,23 +73,38 @@ def find_neighbours(
     return tuple(neighbour for neighbour in found if neighbour is not None)
 
 
-def other_batches(problem: object) -> Iterator[tuple[float, ConvProblem]]:
-    """Yield the same layer at other batch sizes, nearest first, after the ratio of its size."""
-    if not isinstance(problem, ConvProblem):
-        return
+def other_batches(problem: object) -> tuple[tuple[float, ConvProblem], ...]:
+    """Return the same layer at other batch sizes, nearest first, after the ratio of its size."""
+    return _batches(problem) if isinstance(problem, ConvProblem) else ()
+
+
+# Finds of a network ask twice, before anything is compiled and before they measure.
+@lru_cache(maxsize=256)
+def _batches(problem: ConvProblem) -> tuple[tuple[float, ConvProblem], ...]:
+    return tuple(_at_batches(problem))
+
+
+def _at_batches(problem: ConvProblem) -> Iterator[tuple[float, ConvProblem]]:
     for ratio in BATCH_RATIOS:
         size = problem.x_shape[0] * ratio
         if 1 <= size <= LARGEST_SIZE and size.is_integer():
             yield ratio, problem.with_batch(int(size))
 
 
-def other_sizes(problem: object) -> Iterator[tuple[float, ConvProblem]]:
-    """Yield the same layer on larger and smaller images, nearest first, after the ratio of sizes.
+def other_sizes(problem: object) -> tuple[tuple[float, ConvProblem], ...]:
+    """Return the same layer on larger and smaller images, nearest first, after the ratio of sizes.
 
     Ratios are those of one axis.
     """
-    if not isinstance(problem, ConvProblem):
-        return
+    return _sizes(problem) if isinstance(problem, ConvProblem) else ()
+
+
+@lru_cache(maxsize=256)
+def _sizes(problem: ConvProblem) -> tuple[tuple[float, ConvProblem], ...]:
+    return tuple(_at_sizes(problem))
+
+
+def _at_sizes(problem: ConvProblem) -> Iterator[tuple[float, ConvProblem]]:
     for more, less in SIZE_RATIOS:
         sizes = [divmod(more * axis, less) for axis in problem.x_shape[2:]]
         if all(rest == 0 and size <= LARGEST_SIZE for size, rest in sizes):

@@ -14,6 +14,7 @@ import numpy as np
 
 from convfind.device.kernel_figures import KernelFigures
 from convfind.device.target import Target
+from convfind.errors import DeviceError
 from convfind.solver.kernel_spec import KernelLanguage, Program
 from convfind.solver.recipe import Step
 from convfind.types import Layout
@@ -196,6 +197,19 @@ class Device(ABC):
         None where memory has to be read.
         """
         return None
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether buffers may be parts of others, from multiples of 128 bytes on."""
+        return False
+
+    def part(self, buffer: DeviceBuffer, offset: int, size: int) -> DeviceBuffer:
+        """Return so many bytes of memory, from an offset on, as a buffer that keeps the memory.
+
+        Raises `DeviceError` where the device ``has_parts`` not, or none from there on.
+        """
+        msg = f"a part of a buffer is not possible on {self.target.name}"
+        raise DeviceError(msg)
 
     @abstractmethod
     def fill(self, buffer: DeviceBuffer, byte: int) -> None:

@@ -18,9 +18,9 @@ from convfind.types import DataType
 WORKSPACE_ALIGNMENT = 512
 
 
-def align(size: int) -> int:
-    """Round a number of bytes up to `WORKSPACE_ALIGNMENT`."""
-    return -(-size // WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT
+def align(size: int, step: int = WORKSPACE_ALIGNMENT) -> int:
+    """Round a number of bytes up to a multiple of ``step``."""
+    return -(-size // step) * step
 
 
 class Memory:

@@ -159,6 +159,22 @@ def buffers_overlap_where_they_share_memory(bench: BackendBench) -> None:
     expect(not bench.device.overlap(first, second), "two buffers overlap")
 
 
+def parts_are_pieces_of_a_buffer_and_keep_it(bench: BackendBench) -> None:
+    """Where a device has parts."""
+    device = bench.device
+    whole = bench.floats(np.arange(256))
+    if not device.has_parts:
+        refused(DeviceError, "a part where a device has none", device.part, whole, 0, 128)
+        return
+    part, other = device.part(whole, 256, 128), device.part(whole, 384, 128)
+    expect(device.overlap(whole, part), "a part does not overlap its buffer")
+    expect(not device.overlap(part, other), "two parts overlap")
+    del whole
+    device.fill(device.allocate(1024), 7)
+    expect_equal(bench.read(part, 32), np.arange(64, 96), "a part")
+    refused(DeviceError, "a part behind the end", device.part, other, 0, 256)
+
+
 MEMORY_CHECKS = (
     allocated_memory_has_the_size_asked_for,
     memory_of_two_buffers_is_apart,
@@ -172,4 +188,5 @@ MEMORY_CHECKS = (
     results_appear_in_wrapped_arrays,
     own_memory_is_adopted_and_nothing_foreign,
     buffers_overlap_where_they_share_memory,
+    parts_are_pieces_of_a_buffer_and_keep_it,
 )
