@@ -152,10 +152,31 @@ def test_queries_are_multiplied_by_what_scores_would_be(attend: Attending, count
     assert found["MatMul"] == 2 - 2 * count
 
 
-def test_queries_in_float16_are_not_multiplied_beyond_its_range() -> None:
-    module = Layer(scaled).half().eval()
-    graph = Network.from_torch(exported(module, torch.randn(3, LENGTH, WIDTH).half())).optimized()
-    assert kinds(fused(graph))["Attention"] == 0
+def scaled_as_they_are(layer: Layer, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return (q @ k.transpose(2, 3) * layer.bias[:, :, :1, :1]).softmax(3) @ v
+
+
+def scaled_beyond(layer: Layer, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    factors = layer.bias[:, :, :1, :1] * 0 + torch.tensor([[300.0]]).to(q.dtype)
+    return (cosines(layer, q, k) * factors * (factors + layer.bias[:, :, :1, :1])).softmax(3) @ v
+
+
+@pytest.mark.parametrize(
+    ("attend", "count"), [(scaled, 1), (scaled_as_they_are, 0), (scaled_beyond, 0)]
+)
+def test_queries_in_float16_are_not_multiplied_beyond_its_range(
+    attend: Attending, count: int
+) -> None:
+    torch.manual_seed(3)
+    module, x = Layer(attend).half().eval(), torch.randn(3, LENGTH, WIDTH).half()
+    graph = Network.from_torch(exported(module, x)).optimized()
+    found = fused(graph)
+    assert kinds(found)["Attention"] == count
+    assert "Expand" not in kinds(found)
+    (y,) = evaluate(found, dict(zip(graph.inputs, [x.numpy()], strict=True))).values()
+    with torch.no_grad():
+        right = module.double()(x.double()).numpy()
+    np.testing.assert_allclose(y.astype(np.float64), right, atol=4e-3)
 
 
 def test_products_of_a_batch_of_all_heads_are_one_operation() -> None:

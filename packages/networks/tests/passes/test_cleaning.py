@@ -32,6 +32,7 @@ from convfind_networks.ops import (
     Slice,
     Split,
     Transpose,
+    Where,
 )
 from convfind_networks.passes import (
     canonicalize,
@@ -75,6 +76,32 @@ def test_an_output_may_be_an_input_or_another_output() -> None:
     result = optimize(graph)
     assert_same_results(graph, result)
     assert len(result.nodes) == 1
+
+
+@pytest.mark.parametrize("op", [Binary(BinaryFunction.DIV), Where()], ids=str)
+def test_what_repeats_its_operands_itself_reads_them_as_they_are(op: Op) -> None:
+    def make(b: GraphBuilder, x: Value) -> Value:
+        repeated = b.add(Expand(X), b.add(Reduce(ReduceFunction.L2, (2,)), x))
+        if isinstance(op, Where):
+            return b.add(op, b.add(Binary(BinaryFunction.LESS), x, repeated), x, repeated)
+        return b.add(op, x, repeated)
+
+    graph = graph_of(make, X)
+    result = remove_dead_code(remove_identities(graph))
+    assert_same_results(graph, result)
+    assert not any(isinstance(node.op, Expand) for node in result.nodes)
+
+
+def test_repeated_operands_stay_where_the_result_has_their_shape() -> None:
+    def make(b: GraphBuilder, x: Value) -> Value:
+        lengths = b.add(Reduce(ReduceFunction.L2, (2,)), x)
+        repeated = b.add(Expand(X), lengths)
+        return b.add(Binary(BinaryFunction.ADD), repeated, lengths)
+
+    graph = graph_of(make, X)
+    result = remove_identities(graph)
+    assert_same_results(graph, result)
+    assert sum(isinstance(node.op, Expand) for node in result.nodes) == 1
 
 
 def test_reversing_slices_stay() -> None:

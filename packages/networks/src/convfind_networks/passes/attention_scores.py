@@ -9,10 +9,14 @@ import numpy as np
 
 from convfind_networks.graph import GraphEditor, Node
 from convfind_networks.ops import (
+    Activate,
+    ActivationKind,
     Binary,
     BinaryFunction,
     Cast,
+    Expand,
     MatMul,
+    Op,
     Reduce,
     ReduceFunction,
     Reshape,
@@ -22,6 +26,8 @@ from convfind_networks.ops import (
 
 #: Scores below it count for nothing, in types of 16 bits and others, beside such as are seen.
 LEAST = -6e4
+#: The most that float16 numbers up to 1, and a little beyond, are multiplied by.
+_MOST = 6e4
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,13 @@ class Scores:
     masks: tuple[Mask, ...]
     zeros: bool
     factors: tuple[str, ...] = ()
+
+
+def _is_floor(op: Op) -> bool:
+    """Return whether nothing becomes smaller by an operation."""
+    if not isinstance(op, Activate) or op.activation.kind is not ActivationKind.CLIP:
+        return False
+    return op.activation.numbers[1] == math.inf
 
 
 def scores_before(last: Node, edit: GraphEditor) -> Scores | None:
@@ -80,6 +93,8 @@ class _Reader:
             )
             node = None if name is None else self._before(name, nodes)
         if node is None or (blind is not None and not self._is_of(blind, masks)):
+            return None
+        if factors and not self._keep_range(node.inputs[0], factors):
             return None
         if blind is not None and any(isinstance(one.op, Reshape) for one in nodes):
             return None  # what chooses zeros goes with scores of one shape
@@ -115,12 +130,9 @@ class _Reader:
         return None
 
     def _multiplied(self, node: Node, factors: list[str]) -> str | None:
-        """Note what multiplies a product's rows, and return the product.
-
-        In float16 queries could become infinite by it where scores would not.
-        """
+        """Note what multiplies a product's rows, and return the product."""
         kind = self.edit.value(node.output).type
-        if node.op != Binary(BinaryFunction.MUL) or kind.dtype == np.float16:
+        if node.op != Binary(BinaryFunction.MUL):
             return None
         for scores, factor in (node.inputs, node.inputs[::-1]):
             before, by = self.edit.producer(scores), self.edit.value(factor).shape
@@ -130,6 +142,31 @@ class _Reader:
                 factors.append(factor)
                 return scores
         return None
+
+    def _keep_range(self, queries: str, factors: list[str]) -> bool:
+        """Return whether queries stay finite where scores did, when they are multiplied instead.
+
+        In float16 that is known of queries that were divided by their length.
+        """
+        if self.edit.value(queries).type.dtype != np.float16:
+            return True
+        known = [self.edit.data(one) for one in factors]
+        if not self._is_of_length_one(queries) or any(one is None for one in known):
+            return False
+        most = math.prod(float(np.abs(one).max(initial=0)) for one in known if one is not None)
+        return most < _MOST
+
+    def _is_of_length_one(self, name: str) -> bool:
+        """Return whether vectors along the last axis were divided by their length, if not more."""
+        quotient = self.edit.producer(name)
+        if quotient is None or quotient.op != Binary(BinaryFunction.DIV):
+            return False
+        vectors, divisor = quotient.inputs
+        node = self.edit.producer(divisor)
+        while node is not None and (isinstance(node.op, Expand) or _is_floor(node.op)):
+            node = self.edit.producer(node.inputs[0])
+        length = Reduce(ReduceFunction.L2, (self.edit.value(name).type.rank - 1,))
+        return node is not None and node.op == length and node.inputs[0] == vectors
 
     def _masked(self, node: Node, masks: list[Mask]) -> str | None:
         """Note the mask that a node lays on scores, and return these."""

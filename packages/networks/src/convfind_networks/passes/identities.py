@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from convfind_networks.graph import Graph, GraphEditor, Node
-from convfind_networks.ops import Cast, Concat, Expand, Identity, Pad, Reshape, Slice, Transpose
+from convfind_networks.ops import (
+    Binary,
+    Cast,
+    Concat,
+    Expand,
+    Identity,
+    Pad,
+    Reshape,
+    Slice,
+    Transpose,
+    Where,
+)
 
 
 def remove_identities(graph: Graph) -> Graph:
     """Remove what changes nothing, and join what can be done at once."""
     edit = GraphEditor(graph)
     for node in edit:
-        joined = _joined(edit, node)
+        joined = _repeating_itself(edit, _joined(edit, node))
         if joined is not node:
             edit.replace([node], joined)
         if _changes_nothing(edit, joined):
@@ -45,3 +58,20 @@ def _joined(edit: GraphEditor, node: Node) -> Node:
             order = tuple(inner[axis] for axis in outer)
             return Node(Transpose(order), before.inputs, node.outputs, node.name)
     return node
+
+
+def _repeating_itself(edit: GraphEditor, node: Node) -> Node:
+    """Return a node that repeats what was repeated for it, if it has the same shape then."""
+    if not isinstance(node.op, Binary | Where):
+        return node
+    inputs = list(node.inputs)
+    for at, name in enumerate(node.inputs):
+        before = edit.producer(name)
+        if before is None or not isinstance(before.op, Expand):
+            continue
+        others = [*inputs[:at], before.inputs[0], *inputs[at + 1 :]]
+        if np.broadcast_shapes(*(edit.value(one).shape for one in others)) == (
+            edit.value(node.output).shape
+        ):
+            inputs = others
+    return Node(node.op, tuple(inputs), node.outputs, node.name)
