@@ -22,8 +22,8 @@ _WAVE, _PARTS = 32, 4
 _FEW = 40
 #: The registers that an item needs beside its sums: with fewer, items that take turns spill.
 _BESIDE_SUMS, _BESIDE_TURNS = 32, 88
-#: Bytes beside the tiles, for each row, column and stage; those that each work-group takes.
-_BESIDE_ROW, _BESIDE_COLUMN, _BESIDE_STAGE, _RESERVED = 8, 4, 16, 1024
+#: Bytes beside the tiles, for each row, column, turn and stage; those that each work-group takes.
+_BESIDE_ROW, _BESIDE_COLUMN, _BESIDE_TURN, _BESIDE_STAGE, _RESERVED = 8, 4, 8, 16, 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ class TmaTile(ProductTile):
         rows = self.tile_m + (EXTRA_ROWS if self.line > 1 else 0)
         stages = self.stages * (rows + self.line * self.tile_n) * ROW_BYTES
         results = self.tile_m * self.tile_n * result * self.turns
-        beside = self.turns * (self.tile_m * _BESIDE_ROW + self.tile_n * _BESIDE_COLUMN)
-        beside += self.stages * _BESIDE_STAGE
+        beside = self.tile_m * _BESIDE_ROW + self.tile_n * _BESIDE_COLUMN + _BESIDE_TURN
+        beside = self.turns * beside + self.stages * _BESIDE_STAGE
         return (stages + results if self.overlap else max(stages, results)) + beside
 
     def room(self, result: int) -> tuple[int, int]:
@@ -129,7 +129,6 @@ RATES: dict[str, dict[TmaTile, TileRate]] = {
         TmaTile(128, 256, 4): TileRate(6623, 6623, 1, 516),
         TmaTile(128, 64, 4, overlap=1): TileRate(3217, 3217, 1, 271),
         TmaTile(64, 192, 5, overlap=2): TileRate(5645, 5645, 1, 211),
-        TmaTile(64, 256, 3, overlap=2): TileRate(6461, 6461, 1, 312),
     },
     "tf32-added": {
         TmaTile(64, 64, 4, overlap=1): TileRate(1710, 1040, 2, 199),
