@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import shlex
 from collections.abc import Iterator
@@ -15,13 +16,19 @@ from convfind.cli import build_program
 from convfind.plugins.registry import default_registry
 
 ROOT = Path(__file__).parents[2]
+
+
+def _documents() -> Iterator[Path]:
+    """Yield documents; folders of tools, which make and remove some meanwhile, are not entered."""
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = [one for one in folders if one[0] != "." and one not in ("venv", "build")]
+        yield from (Path(folder, name) for name in names if name.endswith(".md"))
+
+
 DOCUMENTS = sorted(
     path
-    for path in ROOT.rglob("*.md")
-    if not any(
-        part.startswith(".") or part in ("venv", "build") for part in path.relative_to(ROOT).parts
-    )
-    and path.name not in ("CHANGELOG.md", "NOTES.md")  # which tell what was, too
+    for path in _documents()
+    if path.name not in ("CHANGELOG.md", "NOTES.md")  # which tell what was, too
 )
 _FENCE = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"`(convfind [^`\n]+)`")

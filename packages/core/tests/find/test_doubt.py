@@ -65,6 +65,21 @@ def test_what_a_disturbed_find_records_is_measured_again_by_the_next(
     assert third.best.solver == "good"
 
 
+def test_a_find_answers_as_its_record_will(bench: Any, problem: ConvProblem) -> None:
+    handle = bench.open("mock-static", extra=(GOOD, OTHER))
+    noisy = (3.0, 9.0, 5.0, 7.0)
+    disturb(bench, lambda own, run: noisy[run % 4] if own == GOOD.microseconds else 1.0)
+    handle.session.disturbances.append(Disturbance(40, 40))  # a race before
+    first = handle.find(problem)
+    assert (first.is_in_doubt, first.best.solver) == (True, "other")
+    # What was noisy is even now, but slower than the other was, whose times say less than before.
+    disturb(bench, lambda own, run: 1.6 if own == GOOD.microseconds else noisy[run % 4])
+    again, third = handle.find(problem), handle.find(problem)
+    assert (again.origin, third.origin) == (FindOrigin.MEASURED, FindOrigin.USER_DB)
+    assert again.best.solver == third.best.solver == "other"
+    assert again.best.time_ms == third.best.time_ms == pytest.approx(1.5)
+
+
 def test_another_process_knows_that_a_record_is_in_doubt(bench: Any, problem: ConvProblem) -> None:
     disturb(bench, busy)
     with bench.open("mock-static", extra=(GOOD, OTHER)) as handle:

@@ -14,7 +14,7 @@ from convfind.find.budget import Budget
 from convfind.find.decision import Action, Decision, decide
 from convfind.find.immediate import estimate
 from convfind.find.ranking import merged
-from convfind.find.recording import forget, record
+from convfind.find.recording import as_recorded, forget, record
 from convfind.find.result import FindOrigin, FindResult
 from convfind.find.tally import Tally
 from convfind.log import logger
@@ -93,5 +93,8 @@ def _measured(
     outcome = Search(plain, session, policy, progress, budget=budget).run(screening)
     tally.measured += len(outcome.trials)
     tally.is_in_doubt = record(plain, session, policy, outcome)
-    solutions = merged(outcome.solutions, known.solutions, policy.order)
+    solutions = outcome.solutions
+    if known.solutions:
+        solutions = as_recorded(solutions, plain, session, policy)
+    solutions = merged(solutions, known.solutions, policy.order)
     return tally.result(solutions, FindOrigin.MEASURED, outcome.rejected)

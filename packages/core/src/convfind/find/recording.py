@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from convfind.find.recall import recall
 from convfind.find.recorded import record_of
+from convfind.find.solution import Solution
 from convfind.finddb import FindEntry, QuarantineRecord
 from convfind.finddb.evidence import in_doubt
 from convfind.policy import Policy
@@ -24,7 +27,7 @@ def record(problem: Problem, session: Session, policy: Policy, outcome: SearchOu
     Returns:
         Whether the next find measures again, as other work may have decided this one.
     """
-    if not (policy.write_back and policy.verify and outcome.trials):
+    if not (_writes(policy) and outcome.trials):
         return False
     doubted = _doubted(problem, session, outcome)
     entry = FindEntry(
@@ -38,6 +41,26 @@ def record(problem: Problem, session: Session, policy: Policy, outcome: SearchOu
         session.target, problem, entry, replace=policy.replace, tuned_again=policy.retune
     )
     return bool(doubted)
+
+
+def as_recorded(
+    solutions: Sequence[Solution], problem: Problem, session: Session, policy: Policy
+) -> tuple[Solution, ...]:
+    """Return solutions with the times that stay recorded.
+
+    Where a solver's earlier time is less noisy, the record keeps that one.
+    """
+    stays = {one.solver: one for one in recall(problem, session, policy).solutions}
+
+    def chosen(solution: Solution) -> Solution:
+        kept = stays.get(solution.solver, solution)
+        return solution if kept.time_ms == solution.time_ms else kept
+
+    return tuple(map(chosen, solutions) if _writes(policy) else solutions)
+
+
+def _writes(policy: Policy) -> bool:
+    return policy.write_back and policy.verify
 
 
 def _doubted(problem: Problem, session: Session, outcome: SearchOutcome) -> set[str]:

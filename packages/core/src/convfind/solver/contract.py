@@ -50,10 +50,10 @@ class Solver(ABC):
 
     @final
     def takes(self, problem: Any, target: Target) -> Applicability:
-        """Return whether the solver takes the problem on the target: backend, domain, sizes."""
-        refused = self.backend_refusal(target)
+        """Return whether the solver takes the problem on the target: domain, backend, sizes."""
+        refused = self.domain.refusal(problem, target)
         if refused is None:
-            refused = self.domain.refusal(problem, target)
+            refused = self.backend_refusal(target)
         return self.applicability(problem, target) if refused is None else refused
 
     @final
