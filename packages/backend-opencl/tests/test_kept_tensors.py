@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from convfind.checking import scratch as scratch_module
-from convfind.checking.random_numbers import COUNT, Part, RandomNumbers, ring_of
+from convfind.checking.random_numbers import COUNT, Part, RandomNumbers, ring_of, start_of
 from convfind.checking.ring_copies import RingCopies
 from convfind.checking.scratch import Scratch
 from convfind.checking.tensor_set import has_contents
@@ -74,6 +74,16 @@ def test_a_tensor_has_the_numbers_that_it_is_a_part_of(session: Session, dtype: 
         assert has_contents(session.device, one, part.values())
         assert has_contents(session.device, other, part.values())
         assert not session.device.overlap(one, other)
+
+
+def test_tensors_nearly_as_large_as_a_ring_are_parts_of_its_copies_wherever_they_begin(
+    session: Session,
+) -> None:
+    for drawn in (1, 100_003):
+        part = Part(NUMBERS, start_of(4_000_000, drawn), 4_000_000)
+        tensor = copies_on(session).tensor(part)
+        assert tensor is not None
+        assert has_contents(session.device, tensor, part.values())
 
 
 def test_what_is_written_stays_for_the_next_find(

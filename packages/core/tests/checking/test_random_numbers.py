@@ -60,9 +60,15 @@ def test_parts_that_fit_into_a_ring_lie_in_one_piece_at_a_page() -> None:
         assert len(starts) == 256, "nobody knows which"
         assert all(start % 1024 == 0 for start in starts)
         assert all(Part(numbers, start, count).is_in_one_piece for start in starts)
-    assert start_of(COUNT - 5, COUNT - 1) == COUNT - 1
-    assert not Part(numbers, COUNT - 1, COUNT - 5).is_in_one_piece
-    assert start_of(3 * COUNT, 5) == 5
+    assert start_of(COUNT - 5, COUNT - 1) == COUNT - 1 - (COUNT - 1) % 1024
+    assert not Part(numbers, start_of(COUNT - 5, COUNT - 1), COUNT - 5).is_in_one_piece
+
+
+def test_parts_of_any_size_begin_at_a_page() -> None:
+    for count in (1, 3_211_264, COUNT - 262_144, 4_000_000, COUNT - 5, COUNT, 3 * COUNT):
+        starts = {start_of(count, drawn) for drawn in range(0, COUNT, 997)}
+        assert all(start % 1024 == 0 for start in starts), count
+        assert len(starts) >= 256, "nobody knows which"
 
 
 def test_rings_of_different_seeds_have_different_numbers() -> None:

@@ -124,7 +124,8 @@ def start_of(count: int, drawn: int) -> int:
 
     Where the ring is larger by all places that are drawn among, it lies in one piece.
     """
-    return drawn if count + _PLACES * _STEP > COUNT else drawn % _PLACES * _STEP
+    place = drawn // _STEP if count + _PLACES * _STEP > COUNT else drawn % _PLACES
+    return place * _STEP
 
 
 # A check of all types takes two distributions of each tensor. Only what is drawn takes memory.
