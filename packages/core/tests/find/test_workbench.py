@@ -51,6 +51,23 @@ def test_behind_an_activation_both_checks_are_on_what_is_timed(bench: Any) -> No
     assert fused.first.draw.seed != again.first.draw.seed, "nobody knows it before"
 
 
+def test_nobody_packs_weights_that_somebody_else_has_written(
+    bench: Any, problem: ConvProblem
+) -> None:
+    handle = bench.open("mock-packing")
+    workbench = Workbench(problem, handle.session, constant_weights=True)
+    workbench.make_ready(verify=True)
+    solver = handle.registry.solver("mock-packing")
+    recipe = solver.solution(problem, handle.target)
+    loaded = handle.session.kernels.load_or_raise(recipe.programs)
+    for place in {workbench.first, *workbench.sets}:
+        handle.session.device.fill(place.args.w, 1)
+    candidate = workbench.candidate(recipe, loaded)
+    workbench.restore()
+    candidate.verify(solver)
+    candidate.confirm(solver)
+
+
 def test_what_was_compiled_for_nobody_is_kept(bench: Any, problem: ConvProblem) -> None:
     handle = bench.open("mock-dynamic")
     (solver,) = handle.registry.solvers_for(handle.target)[0]

@@ -72,7 +72,10 @@ class TensorSet:
         if draw.reads_results:
             self.reset_results()
         self._fingerprints = fingerprints
-        self._marks = {} if fingerprints is None else self._fingerprints_now(fingerprints)
+        self._marks: dict[str, int] = {}
+        if fingerprints is not None:
+            for name, buffer in self._reads.items():
+                self._marks[name] = fingerprints.of(buffer, self._sizes[name])
 
     def restore(self) -> None:
         """Write what the draw says into the tensors that are read."""
@@ -110,12 +113,17 @@ class TensorSet:
 
     def changed(self) -> str | None:
         """Name a tensor that is only read and no longer what it was."""
-        if self._fingerprints and self._marks == self._fingerprints_now(self._fingerprints):
-            return None
-        for name, buffer in self._reads.items():
-            if not has_contents(self._device, buffer, self.draw.memory[name]):
-                return name
-        return None
+        return next(filter(self._is_changed, self._reads), None)
+
+    def renew(self, names: Iterable[str]) -> None:
+        """Write tensors anew that are only read, and no longer what they were."""
+        self._write(name for name in names if name in self._reads and self._is_changed(name))
+
+    def _is_changed(self, name: str) -> bool:
+        buffer, fingerprints = self._reads[name], self._fingerprints
+        if fingerprints and fingerprints.of(buffer, self._sizes[name]) == self._marks[name]:
+            return False
+        return not has_contents(self._device, buffer, self.draw.memory[name])
 
     def check_reads(self) -> None:
         """Raise `VerificationError` if a tensor that is only read is not what it was."""
@@ -156,11 +164,6 @@ class TensorSet:
                 raise VerificationError(msg)
             views[name] = tensor_view(self.draw.problem, name, memory[name])
         return views
-
-    def _fingerprints_now(self, fingerprints: Fingerprints) -> dict[str, int]:
-        return {
-            name: fingerprints.of(buffer, self._sizes[name]) for name, buffer in self._reads.items()
-        }
 
     @cached_property
     def _images_before(self) -> dict[str, Array]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -32,7 +32,7 @@ from convfind.runtime.session import Session
 from convfind.runtime.tensors import empty_memory
 from convfind.solver import Solver, asking
 from convfind.solver.kernel_spec import Program
-from convfind.solver.recipe import Memory, Recipe
+from convfind.solver.recipe import Memory, Recipe, memory_names
 
 Array = np.ndarray[Any, Any]
 
@@ -104,7 +104,8 @@ class Workbench:
         invoker = self._device.invoker(behind_guards(steps, guards), loaded)
         candidate = Candidate(self, self._device, invoker, workspace, packed)
         if is_bound:
-            candidate.pack(self._device.invoker(behind_guards(solution.prepare, guards), loaded))
+            prepare = self._device.invoker(behind_guards(solution.prepare, guards), loaded)
+            candidate.pack(prepare, memory_names(solution.prepare))
         return candidate
 
     def _guarded(self, size: int) -> Guarded:
@@ -317,9 +318,14 @@ class Candidate:
         self._packed = {draw: _Packed(memory) for draw, memory in packed.items()}
         self._args: dict[TensorSet, InvokeArgs] = {}
 
-    def pack(self, prepare: Invoker) -> None:
-        """Pack the weights of each draw, once."""
+    def pack(self, prepare: Invoker, names: Iterable[str]) -> None:
+        """Pack the weights of each draw, once.
+
+        Kernels that ran before, in earlier finds, too, may have written into the tensors of these
+        ``names``, which it reads; nobody packs that.
+        """
         for place in {self._bench.first, self._bench.sets[0]}:
+            place.renew(names)
             prepare(self._args_of(place))
             memory = self._packed[place.draw].memory
             self._packed[place.draw] = _Packed(memory, self._contents(memory))
