@@ -161,8 +161,30 @@ def scaled_beyond(layer: Layer, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return (cosines(layer, q, k) * factors * (factors + layer.bias[:, :, :1, :1])).softmax(3) @ v
 
 
+def scaled_by(*numbers: float) -> Attending:
+    """Return cosines that are scaled by one number after the other."""
+
+    def attend(layer: Layer, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        scores = cosines(layer, q, k)
+        for number in numbers:
+            scores = scores * (layer.bias[:, :, :1, :1] * 0 + number)
+        return scores.softmax(3) @ v
+
+    return attend
+
+
 @pytest.mark.parametrize(
-    ("attend", "count"), [(scaled, 1), (scaled_as_they_are, 0), (scaled_beyond, 0)]
+    ("attend", "count"),
+    [
+        (scaled, 1),
+        (scaled_by(30, 40), 1),
+        (scaled_by(0, 40), 1),
+        (scaled_as_they_are, 0),
+        (scaled_beyond, 0),
+        (scaled_by(1e-3, 1e3, 1e3), 0),
+        (scaled_by(2e-6, 1e4, 40), 0),
+        (scaled_by(math.nan), 0),
+    ],
 )
 def test_queries_in_float16_are_not_multiplied_beyond_its_range(
     attend: Attending, count: int

@@ -26,8 +26,8 @@ from convfind_networks.ops import (
 
 #: Scores below it count for nothing, in types of 16 bits and others, beside such as are seen.
 LEAST = -6e4
-#: The most that float16 numbers up to 1, and a little beyond, are multiplied by.
-_MOST = 6e4
+#: The most that float16 numbers up to 1, and a little beyond, are multiplied by, and the least.
+_MOST, _LEAST_FACTOR = 6e4, 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,17 +144,22 @@ class _Reader:
         return None
 
     def _keep_range(self, queries: str, factors: list[str]) -> bool:
-        """Return whether queries stay finite where scores did, when they are multiplied instead.
+        """Return whether queries stay finite, and as exact, when scores no longer are multiplied.
 
-        In float16 that is known of queries that were divided by their length.
+        In float16 that is known of queries that were divided by their length, after each factor.
         """
         if self.edit.value(queries).type.dtype != np.float16:
             return True
-        known = [self.edit.data(one) for one in factors]
-        if not self._is_of_length_one(queries) or any(one is None for one in known):
+        if not self._is_of_length_one(queries):
             return False
-        most = math.prod(float(np.abs(one).max(initial=0)) for one in known if one is not None)
-        return most < _MOST
+        most = least = 1.0
+        for factor in map(self.edit.data, factors):
+            if factor is None:
+                return False
+            sizes = np.abs(factor[factor != 0].astype(np.float64))
+            most *= float(np.maximum(sizes, 1).max(initial=1))
+            least *= float(np.minimum(sizes, 1).min(initial=1))
+        return most < _MOST and least > _LEAST_FACTOR
 
     def _is_of_length_one(self, name: str) -> bool:
         """Return whether vectors along the last axis were divided by their length, if not more."""
