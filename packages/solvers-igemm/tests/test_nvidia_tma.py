@@ -12,6 +12,7 @@ from emulated_units import COMPILER, EmulatedUnits
 from numpy.typing import NDArray
 
 from convfind.checking.reference import reference_convolution
+from convfind.kit.register_limit import ALL_REGISTERS, OPTION
 from convfind.problem import Activation, ConvProblem
 from convfind.reasons import Reason
 from convfind.runtime.backend import Device
@@ -241,6 +242,19 @@ def test_defaults_are_legal(solver: TmaConvSolver) -> None:
         for problem in kinds_of(plain).values():
             config = solver.default_config(problem, CUDA)
             assert config in solver.search_space(problem, CUDA)
+
+
+@each
+def test_a_unit_has_memory_and_registers_for_every_config(solver: TmaConvSolver) -> None:
+    """Where sums are split, results of 16 bits are added up as floats, which take more memory."""
+    plain = problem_of(solver, (1, 512, 9, 9), (72, 512, 3, 3))
+    for problem in kinds_of(plain).values():
+        configs = list(solver.search_space(problem, CUDA))
+        assert any(config["parts"] != 1 for config in configs)
+        for config in configs:
+            (program,) = solver.solution(problem, CUDA, config).programs
+            (limit,) = (one for one in program.options if one.startswith(OPTION))
+            assert 64 <= int(limit.removeprefix(OPTION)) <= ALL_REGISTERS, config
 
 
 def test_kinds_are_those_that_tiles_were_measured_for() -> None:

@@ -31,7 +31,7 @@ from convfind.solver.recipe import (
     Windows,
     i64,
 )
-from convfind.solver.search_space import Parameter, SearchSpace
+from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import Algorithm, DataType, Direction
 from convfind_solvers_igemm.gpu.geometry import GpuGeometry
 from convfind_solvers_igemm.nvidia import form
@@ -108,6 +108,10 @@ class TmaConvSolver(TunableVariant):
             for tile, rate in _tiles(problem, shape)
             for number in parts_filling(product.tiles(tile), units, rate.resident, most)
         )
+
+        def result_bytes(config: Config) -> int:
+            return _result_bytes(problem, config.get("parts", 1))
+
         return SearchSpace(
             (
                 Parameter("tile_m", (64, 128, 192, 256), "positions of a work-group"),
@@ -129,15 +133,13 @@ class TmaConvSolver(TunableVariant):
                     *("rows", lambda tile: tile.tile_n * size % form.ROW_BYTES == 0),
                     "rows of results are spread over whole rounds of the banks",
                 ),
-                TmaTile.constraint(
+                Constraint(
                     "registers",
-                    lambda tile: tile.room(size)[0] > 0,
+                    lambda config: TmaTile.of(config).room(result_bytes(config))[0] > 0,
                     "a unit has registers for one work-group",
                 ),
             ),
-            lambda config: TmaTile.of(config).local_bytes(
-                _result_bytes(problem, config.get("parts", 1))
-            ),
+            lambda config: TmaTile.of(config).local_bytes(result_bytes(config)),
             LOCAL_MEMORY,
         )
 
