@@ -145,6 +145,19 @@ def test_a_nan_in_what_is_added_is_seen() -> None:
     assert "of z is lost in 1 results that read it" in found
 
 
+def test_nobody_reads_what_is_added_times_zero() -> None:
+    def reading(x: Bytes, w: Bytes, y: Bytes, *others: Any) -> None:
+        mock_fused(x, w, y, *others)
+        _, tensors = views(x, w, y, [one for one in others if isinstance(one, np.int64)])
+        z = next(one for one in others if one.nbytes == y.nbytes)
+        tensors["y"][...] += 0 * tensor_view(problem, "z", z)
+
+    problem = ConvProblem.forward(x=(2, 4, 5, 6), w=(6, 4, 3, 3), add=True, beta=0.0)
+    assert complaints(mock_fused, [problem], MockFused) == ""
+    found = complaints(reading, [problem], MockFused)
+    assert "of z reaches 1 results that do not read it" in found
+
+
 def test_an_infinity_that_becomes_a_number_is_seen_and_nan_is_not_one() -> None:
     def clamped(x: Bytes, w: Bytes, y: Bytes, *words: Any) -> None:
         mock_convolution(x, w, y, *words)

@@ -132,7 +132,7 @@ class NonFiniteChecks:
 
 
 def _added(problem: ConvProblem, name: str, rng: np.random.Generator) -> _Poison:
-    """A NaN in the bias, which all results of a channel read, or in z, which one of them reads."""
+    """A NaN in the bias, which all results of a channel read, or in z, which one reads if any."""
     shape = problem.operand(name).in_memory(problem.operand(name).shape)
     at = tuple(int(rng.integers(size)) for size in shape)
     elements = np.zeros(shape, np.bool_)
@@ -143,6 +143,8 @@ def _added(problem: ConvProblem, name: str, rng: np.random.Generator) -> _Poison
         is_last = problem.tensor_layout(writes).channels_last
         column = elements.reshape(-1, *(() if is_last else (1,) * problem.spatial_rank))
         readers = np.broadcast_to(column, _memory_shape(problem, writes))
+    elif not problem.adds_z:
+        readers = np.zeros_like(elements)
     return _Poison(name, str(at), np.nan, elements, readers, readers)
 
 
