@@ -115,7 +115,9 @@ class Network:
         """Make the network ready to run on a device: find, plan the memory, pack the weights.
 
         Recorded problems are not found again, so that compiling for another batch size costs only
-        what is new in it.
+        what is new in it. Whether a 1x1 and a depthwise convolution are computed as one is
+        decided by runs of the network, in a second or two, where finds may measure, no
+        ``time_budget`` is given, and the device can time steps within a run.
 
         Args:
             handle: the device; it must stay open while the plan is in use.
