@@ -171,11 +171,15 @@ def test_casts_are_right(check: Check, dtype: ElementType, to: ElementType) -> N
     check(CastProblem(x=(5, 41), dtype=to, to=dtype), not_finite=False)
 
 
+@pytest.mark.parametrize("statistics", [False, True])
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_batch_norms_are_right(check: Check, channels_last: bool, dtype: ElementType) -> None:
+def test_batch_norms_are_right(
+    check: Check, channels_last: bool, dtype: ElementType, statistics: bool
+) -> None:
     problem = BatchNormProblem(
         x=(3, 21, 7, 5),
+        statistics=statistics,
         activation=Activation("relu"),
         dtype=dtype,
         channels_last=channels_last,

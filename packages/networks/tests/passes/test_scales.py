@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from networks_for_tests import assert_same_results, graph_of
 
-from convfind_networks import Graph, GraphBuilder, Value
+from convfind_networks import Graph, GraphBuilder, TensorType, Value
 from convfind_networks.ops import (
     Activate,
     Activation,
@@ -99,6 +99,23 @@ def test_a_batch_norm_takes_scales_as_well() -> None:
 
     (node,) = folded(graph_of(make, (2, 4, 5, 5))).nodes
     assert node.op == BatchNorm(1e-3)
+
+
+def test_statistics_of_a_batch_norm_that_is_left_become_its_scale_and_bias() -> None:
+    def make(b: GraphBuilder, x: Value) -> Value:
+        return b.add(RELU, norm(b, b.add(RELU, x), 4))
+
+    _, node, _ = folded(graph_of(make, (2, 4, 5, 5))).nodes
+    assert node.op == BatchNorm(1e-3)
+    assert len(node.inputs) == 3
+
+
+def test_statistics_of_16_bits_are_not_rounded_again() -> None:
+    b = GraphBuilder()
+    x = b.input("x", TensorType(np.dtype(np.float16), (2, 4, 5, 5)))
+    parameters = [b.constant(RNG.uniform(0.5, 1.5, 4), np.float16) for _ in range(4)]
+    (node,) = fold_scales(b.graph({"y": b.add(BatchNorm(), x, *parameters)})).nodes
+    assert len(node.inputs) == 5
 
 
 @pytest.mark.parametrize("groups", [1, 2, 4])

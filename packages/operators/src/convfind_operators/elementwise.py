@@ -256,13 +256,15 @@ class CastProblem(Elementwise):
 class BatchNormProblem(Elementwise):
     """``y = activation((x - mean) * scale / sqrt(variance + epsilon) + bias)`` for each channel.
 
-    Statistics are known, as at inference; each has one number for each channel.
+    Statistics are known, as at inference; each has one number for each channel. Without them it is
+    ``activation(x * scale + bias)``.
     """
 
     kind: ClassVar[str] = "batch-norm"
 
     x: Shape
     epsilon: float = 1e-5
+    statistics: bool = True
     activation: Activation | None = None
 
     def __post_init__(self) -> None:
@@ -273,9 +275,13 @@ class BatchNormProblem(Elementwise):
             self._set("activation", Activation.of(self.activation))
         super().__post_init__()
 
+    @property
+    def _parameters(self) -> tuple[str, ...]:
+        return ("scale", "bias", "mean", "variance")[: 4 if self.statistics else 2]
+
     def _tensors(self) -> tuple[tuple[str, Shape, ElementType], ...]:
         channels = self.x[1:2]
-        parameters = ((name, channels, self.dtype) for name in _PARAMETERS)
+        parameters = ((name, channels, self.dtype) for name in self._parameters)
         return ("x", self.x, self.dtype), *parameters, ("y", self.x, self.dtype)
 
     @property
@@ -283,7 +289,7 @@ class BatchNormProblem(Elementwise):
         """x and y along their axes, and the numbers of a channel along that of the channels."""
         rest = len(self.x) - 2
         views = [View.of(self.operand("x"))]
-        for name in _PARAMETERS:
+        for name in self._parameters:
             operand = self.operand(name)
             views.append(View(name, operand.dtype, 0, (0, *operand.strides, *(0,) * rest)))
         return Walk(self.x, (*views, View.of(self.result))).simplified()
@@ -291,13 +297,16 @@ class BatchNormProblem(Elementwise):
     @property
     def map(self) -> ElementMap:
         """The formula, and the activation behind it."""
+        function = "BATCH_NORM" if self.statistics else "SCALE_AND_SHIFT"
         return ElementMap(
-            "BATCH_NORM", self.dtype.arithmetic, epsilon=self.epsilon, activation=self.activation
+            function, self.dtype.arithmetic, epsilon=self.epsilon, activation=self.activation
         )
 
     def draw(self, rng: np.random.Generator) -> dict[str, Array]:
         """Draw inputs; variances are positive."""
         drawn = super().draw(rng)
+        if not self.statistics:
+            return drawn
         return {**drawn, "variance": np.abs(drawn["variance"]) + drawn["variance"].dtype.type(0.5)}
 
     def reference(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -307,9 +316,10 @@ class BatchNormProblem(Elementwise):
 
     def _terms(self, inputs: Mapping[str, Array]) -> tuple[Array, Array]:
         """Return the result before the activation, and the size of its terms."""
-        scale, bias, mean, variance = (
-            inputs[name].reshape(-1, *(1,) * (len(self.x) - 2)) for name in _PARAMETERS
+        scale, bias, *known = (
+            inputs[name].reshape(-1, *(1,) * (len(self.x) - 2)) for name in self._parameters
         )
+        mean, variance = known or (0.0, 1.0 - self.epsilon)  # what changes nothing
         factor = scale / np.sqrt(variance + self.epsilon)
         x = inputs["x"]
         sizes = (np.abs(x) + np.abs(mean)) * np.abs(factor) + np.abs(bias)
@@ -322,9 +332,6 @@ class BatchNormProblem(Elementwise):
         roundings = 8 if self.activation is None else 16 + self.activation.roundings
         terms = self._terms(inputs)[1] + np.abs(results["y"]) + (self.activation is not None)
         return {"y": roundings * self.dtype.arithmetic.unit_roundoff * terms}
-
-
-_PARAMETERS = ("scale", "bias", "mean", "variance")
 
 
 def broadcast(*shapes: Shape) -> Shape:

@@ -85,9 +85,11 @@ def batch_norm(around: Surroundings, node: Node) -> Call:
     op = node.op
     assert isinstance(op, BatchNorm)
     names = ("x", "scale", "bias", "mean", "variance")
-    operands = {**dict(zip(names, node.inputs, strict=True)), "y": node.output}
+    operands = {**dict(zip(names, node.inputs, strict=False)), "y": node.output}
     shape = around.type(node.inputs[0]).shape
-    how = {"epsilon": op.epsilon, **_activation(op.activation)}
+    has_statistics = len(node.inputs) == len(names)
+    how: dict[str, Any] = {"epsilon": op.epsilon} if has_statistics else {"statistics": False}
+    how |= _activation(op.activation)
     return operator(around, node, "batch-norm", operands, x=shape, **how)
 
 

@@ -35,7 +35,7 @@ def _normalized(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
 class BatchNorm(Op):
     """Normalisation with known statistics, then an activation.
 
-    Reads x, scale, bias, mean and variance.
+    Reads x, scale, bias, and mean and variance or neither: then it only scales and shifts.
     """
 
     in_place: ClassVar[tuple[int, ...]] = (0,)
@@ -46,6 +46,8 @@ class BatchNorm(Op):
 
     def infer(self, x: TensorType, *parameters: TensorType) -> TensorType:
         """Return the type of x."""
+        if len(parameters) not in {2, 4}:
+            raise GraphError(f"a batch norm has two or four parameters, not {len(parameters)}")
         _check_channels(x, *parameters)
         return x
 
@@ -56,9 +58,11 @@ class BatchNorm(Op):
         return result if self.activation is None else self.activation(result)
 
     def scale_and_shift(
-        self, scale: Array, bias: Array, mean: Array, variance: Array
+        self, scale: Array, bias: Array, mean: Array | None = None, variance: Array | None = None
     ) -> tuple[Array, Array]:
         """Return what every channel is multiplied by, and what is then added."""
+        if mean is None or variance is None:
+            return scale, bias
         factor = scale / np.sqrt(variance + self.epsilon)
         return factor, bias - mean * factor
 

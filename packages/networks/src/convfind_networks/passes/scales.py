@@ -44,7 +44,8 @@ def fold_scales(graph: Graph) -> Graph:
     """Fold what scales and shifts channels into the convolution, product or norm before it.
 
     What scales all of an operand of a product is folded into that as well, and convolutions of one
-    value that are added up become one.
+    value that are added up become one. Batch norms that are left keep no statistics: a square root
+    and a quotient for every element take longer than its way through memory.
     """
     edit = GraphEditor(graph)
     for node in edit:
@@ -57,6 +58,9 @@ def fold_scales(graph: Graph) -> Graph:
             before = edit.producer(x)
             if before is not None and edit.is_read_once(x) and _fold(edit, before, node):
                 break
+        else:
+            if isinstance(node.op, BatchNorm):
+                _fold_statistics(edit, node, node.op)
     return edit.graph()
 
 
@@ -144,6 +148,19 @@ def _into_norm(edit: GraphEditor, node: Node, scale: _Scale) -> Node | None:
     new_beta = (widened(old_beta) * scale.factor + scale.shift).astype(old_beta.dtype)
     names = edit.constant(new_gamma, like=gamma), edit.constant(new_beta, like=beta)
     return Node(node.op, (x, *names, *statistics), node.outputs, node.name)
+
+
+def _fold_statistics(edit: GraphEditor, node: Node, op: BatchNorm) -> None:
+    """Leave a norm a factor and a shift for each channel; 16 bits would round them once more."""
+    x, *names = node.inputs
+    parameters = [widened(data) for name in names if (data := edit.data(name)) is not None]
+    if len(parameters) < 4 or edit.value(x).dtype.itemsize < 4:
+        return
+    scaled = (
+        edit.constant(numbers.astype(edit.value(name).dtype), like=name)
+        for name, numbers in zip(names, op.scale_and_shift(*parameters), strict=False)
+    )
+    edit.replace([node], Node(op, (x, *scaled), node.outputs, node.name))
 
 
 def _scale(edit: GraphEditor, node: Node, x: str, axis: int) -> _Scale | None:
