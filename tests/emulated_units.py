@@ -72,7 +72,7 @@ class EmulatedUnits:
         for entry in re.findall(r"\bCF_KERNEL\s+void (\w+)\(", text):
             text += _LAUNCHED.format(entry=entry)
         (path / "whole.cpp").write_text(text)
-        build = ["-O2", "-shared", "-fPIC", "-DCF_KERNEL=static"]
+        build = ["-O1", "-shared", "-fPIC", "-DCF_KERNEL=static"]
         library = path / "library"
         subprocess.run([*words, *build, path / "whole.cpp", "-o", library], check=True)
         return str(library).encode()
