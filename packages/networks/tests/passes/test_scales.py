@@ -118,6 +118,28 @@ def test_statistics_of_16_bits_are_not_rounded_again() -> None:
     assert len(node.inputs) == 5
 
 
+@pytest.mark.parametrize("behind", [False, True], ids=["alone", "behind a convolution"])
+def test_a_norm_that_divides_by_zero_stays_as_it_is(behind: bool) -> None:
+    b = GraphBuilder()
+    x = b.input("x", TensorType(np.dtype(np.float32), (2, 4, 5, 5)))
+    if behind:
+        x = b.add(Convolution(Geometry.plain(2)), x, constant(b, 4, 4, 3, 3))
+    parameters = [constant(b, 4) for _ in range(3)]
+    zero = b.constant(np.zeros(4), np.float32)
+    graph = fold_scales(b.graph({"y": b.add(BatchNorm(0.0), x, *parameters, zero)}))
+    assert graph.nodes[-1].op == BatchNorm(0.0)
+    assert len(graph.nodes[-1].inputs) == 5
+
+
+def test_constants_of_another_type_are_folded_in_the_type_of_values() -> None:
+    b = GraphBuilder()
+    x = b.input("x", TensorType(np.dtype(np.float32), (2, 4, 5, 5)))
+    parameters = [b.constant(RNG.uniform(0.5, 1.5, 4), np.float16) for _ in range(4)]
+    graph = fold_scales(b.graph({"y": b.add(BatchNorm(), x, *parameters)}))
+    _, *names = graph.nodes[0].inputs
+    assert [graph.values[name].type.dtype for name in names] == [np.float32] * 2
+
+
 @pytest.mark.parametrize("groups", [1, 2, 4])
 def test_a_group_norm_takes_scales_as_well(groups: int) -> None:
     def make(b: GraphBuilder, x: Value) -> Value:

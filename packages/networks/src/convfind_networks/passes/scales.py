@@ -153,14 +153,31 @@ def _into_norm(edit: GraphEditor, node: Node, scale: _Scale) -> Node | None:
 def _fold_statistics(edit: GraphEditor, node: Node, op: BatchNorm) -> None:
     """Leave a norm a factor and a shift for each channel; 16 bits would round them once more."""
     x, *names = node.inputs
-    parameters = [widened(data) for name in names if (data := edit.data(name)) is not None]
-    if len(parameters) < 4 or edit.value(x).dtype.itemsize < 4:
+    dtype = edit.value(x).dtype
+    known = _factor_and_shift(edit, node, op)
+    if len(names) < 4 or known is None or dtype.itemsize < 4:
         return
-    scaled = (
-        edit.constant(numbers.astype(edit.value(name).dtype), like=name)
-        for name, numbers in zip(names, op.scale_and_shift(*parameters), strict=False)
-    )
+    scaled = [
+        edit.constant(numbers.astype(dtype), like=name)
+        for name, numbers in zip(names[:2], known, strict=True)
+    ]
     edit.replace([node], Node(op, (x, *scaled), node.outputs, node.name))
+
+
+def _factor_and_shift(edit: GraphEditor, node: Node, op: BatchNorm) -> tuple[Array, Array] | None:
+    """Return what a norm does to channels; None: not known, or beyond the type of its input.
+
+    A variance of 0 without an epsilon is divided by: the shift would be NaN where results are not.
+    """
+    x, *names = node.inputs
+    known = [widened(data) for name in names if (data := edit.data(name)) is not None]
+    if len(known) < len(names):
+        return None
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        numbers = op.scale_and_shift(*known)
+        if not np.isfinite([one.astype(edit.value(x).dtype) for one in numbers]).all():
+            return None
+    return numbers
 
 
 def _scale(edit: GraphEditor, node: Node, x: str, axis: int) -> _Scale | None:
@@ -170,11 +187,8 @@ def _scale(edit: GraphEditor, node: Node, x: str, axis: int) -> _Scale | None:
     ones, zeros = np.ones(channels), np.zeros(channels)
     match node.op:
         case BatchNorm(activation=None) as norm if node.inputs[0] == x and axis % len(shape) == 1:
-            parameters = [edit.data(name) for name in node.inputs[1:]]
-            known = [widened(one) for one in parameters if one is not None]
-            if len(known) < len(parameters):
-                return None
-            return _Scale(x, *norm.scale_and_shift(*known))
+            known = _factor_and_shift(edit, node, norm)
+            return known and _Scale(x, *known)
         case Binary(function=function, activation=None):
             a, b = node.inputs
             other = b if a == x else a

@@ -22,7 +22,7 @@ CF_INLINED float quick_exp2(const float x) {
 #endif
 #if IS_ROUGH
 #define CF_EXP(x) quick_exp2((x) * 1.44269504f)
-#define cf_activation thorough_activation
+#define cf_activation thorough_activation  // the header's, whose place the one below takes
 #endif
 #include "convfind_activation.h"
 #if IS_ROUGH
