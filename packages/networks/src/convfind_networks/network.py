@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from convfind.errors import ProblemError
 from convfind.problem import ConvProblem
 from convfind.runtime.session import Progress, silent
-from convfind.types import DataType
+from convfind.types import AccuracyClass, DataType
 from convfind_networks.errors import GraphError, ModelFormatError
 from convfind_networks.graph import Graph
 from convfind_networks.model import Model, ModelInput, Shapes, bind
@@ -108,6 +108,7 @@ class Network:
         allow_tf32: Collection[str] = (),
         autocast: str | None = None,
         deterministic: bool = False,
+        accuracy: AccuracyClass | str = AccuracyClass.NORMAL,
         rehearse: bool = False,
         on_progress: Progress = silent,
         **policy: Unpack[FindKeywords],
@@ -130,6 +131,8 @@ class Network:
             autocast: ``float16`` or ``bfloat16``: the products of a float32 network are computed in
                 this type, as PyTorch's autocast has it, once norms are folded into them.
             deterministic: only solvers that promise the same bits in every run.
+            accuracy: the rounding error that convolutions may have: ``strict``, that of the direct
+                formula; ``normal``; ``relaxed``, also transforms that lose some bits.
             rehearse: time the solutions that finds had among the fastest once more, within runs of
                 the network, and use what is fastest there. It takes seconds, on CPUs and GPUs by
                 OpenCL, and nowhere else has an effect; `Plan.save` keeps the outcome.
@@ -153,6 +156,7 @@ class Network:
             allow_tf32=allow_tf32,
             autocast=autocast,
             deterministic=deterministic,
+            accuracy=accuracy,
             rehearse=rehearse,
             on_progress=on_progress,
             **policy,

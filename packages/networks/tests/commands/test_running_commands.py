@@ -12,9 +12,11 @@ from click.testing import CliRunner, Result
 from networks_for_tests import exported, onnx_model
 from onnx import helper
 
+import convfind
 from convfind.cli import build_program
 from convfind.plugins.registry import Registry
-from convfind_networks import Network, evaluate
+from convfind.problem import ConvProblem
+from convfind_networks import Network, Plan, evaluate
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
 pytest.importorskip("safetensors")
@@ -88,6 +90,26 @@ def test_a_compiled_plan_runs_as_the_model_does(model: Path) -> None:
     assert Path(made["plan"]) == model.with_suffix(".plan")
     of_plan = document("run", made["plan"], "--device", "opencl:cpu")["outputs"]
     assert of_plan == document("run", model, *QUICK)["outputs"]
+
+
+def saved_problem(model: Path) -> ConvProblem:
+    with convfind.open("opencl:cpu") as handle:
+        tasks = Plan.load(model.with_suffix(".plan"), handle).schedule.tasks
+    (problem,) = (one.problem for one in tasks if isinstance(one.problem, ConvProblem))
+    return problem
+
+
+def test_commands_ask_for_what_plans_permit_and_demand(model: Path) -> None:
+    asked = ("--allow-tf32", "--autocast", "float16", "--deterministic", "--accuracy", "strict")
+    document("compile", model, *QUICK, *asked)
+    problem = saved_problem(model)
+    assert (problem.dtype, problem.accuracy) == ("float16", "strict")
+    assert problem.deterministic
+    assert not problem.allow_tf32  # it is for float32
+    document("compile", model, *QUICK, "--allow-tf32")
+    problem = saved_problem(model)
+    assert problem.allow_tf32
+    assert (problem.accuracy, problem.deterministic) == ("normal", False)
 
 
 def test_a_plan_that_is_none_is_an_error_of_one_line(tmp_path: Path) -> None:

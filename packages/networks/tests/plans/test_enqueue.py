@@ -9,8 +9,10 @@ import pytest
 from networks_for_tests import graph_of
 from plans_for_tests import Layers, compiled, inputs_of
 
+from convfind.errors import ProblemError
 from convfind.handle import Handle
 from convfind.problem import ConvProblem
+from convfind.types import AccuracyClass
 from convfind_networks import Graph, GraphBuilder, Value
 from convfind_networks.errors import BindingError
 from convfind_networks.ops import Identity, MatMul, Transpose
@@ -126,12 +128,22 @@ def problems(plan: Plan) -> list[ConvProblem]:
 
 def test_promises_are_those_of_every_convolution(handle: Handle, graph: Graph, plan: Plan) -> None:
     assert not any(one.allow_tf32 or one.deterministic for one in problems(plan))
+    assert {one.accuracy for one in problems(plan)} == {AccuracyClass.NORMAL}
     given: dict[str, Any] = {"channels_last": False, "deterministic": True}
-    other = compiled(handle, graph, allow_tf32=["Convolution"], **given)
+    other = compiled(handle, graph, allow_tf32=["Convolution"], accuracy="strict", **given)
     assert problems(other)
     assert all(one.allow_tf32 and one.deterministic for one in problems(other))
+    assert {one.accuracy for one in problems(other)} == {AccuracyClass.STRICT}
     products = compiled(handle, graph, allow_tf32=["Linear"], **given)
     assert not any(one.allow_tf32 for one in problems(products))
+
+
+def test_an_accuracy_that_there_is_not_is_refused_even_without_convolutions(
+    handle: Handle,
+) -> None:
+    graph = graph_of(lambda builder, x: {"y": builder.add(Transpose((1, 0)), x)}, (2, 3))
+    with pytest.raises(ProblemError, match=r"accuracy: 'exact'.*strict, normal, relaxed"):
+        compiled(handle, graph, accuracy="exact")
 
 
 def test_products_of_computed_matrices_have_a_permission_of_their_own(handle: Handle) -> None:

@@ -16,11 +16,15 @@ from convfind.cli.find import open_handle
 from convfind.cli.policy_options import takes_policy
 from convfind.cli.progress import ProgressBar
 from convfind.text import format_bytes
+from convfind.types import AccuracyClass
 from convfind_networks.cli.options import read_network, shapes_option, telling_unsupported
 from convfind_networks.plan import Plan
 
 #: Saved plans have this suffix.
 PLAN_SUFFIX = ".plan"
+
+#: Kinds of operations whose factors may be rounded.
+_MULTIPLYING = ("Convolution", "Linear", "MatMul")
 
 Function = Callable[..., Any]
 
@@ -34,8 +38,7 @@ class PlanSource:
     shapes: dict[str, Any]
     device: str | None
     policy: dict[str, Any]
-    channels_last: bool | None
-    rehearse: bool
+    how: dict[str, Any]  # keywords of `Network.compile`
 
     @contextmanager
     def opened(self) -> Iterator[Plan]:
@@ -49,9 +52,8 @@ class PlanSource:
                 plan = network.compile(
                     handle,
                     self.shapes,
-                    channels_last=self.channels_last,
-                    rehearse=self.rehearse,
                     on_progress=progress,
+                    **self.how,
                     **self.policy,
                 )
             for note in plan.schedule.notes:
@@ -59,19 +61,37 @@ class PlanSource:
             yield plan
 
 
+#: Options by the keyword of `Network.compile` that each gives.
+_HOW = {
+    "channels_last": click.option(
+        "--channels-last/--channels-first", default=None,
+        help="How values lie where they can.  [as the device wants it]",
+    ),
+    "allow_tf32": click.option(
+        "--allow-tf32", is_flag=True, callback=lambda *given: _MULTIPLYING if given[-1] else (),
+        help="Allow products of float32 rounded to TF32.",
+    ),
+    "autocast": click.option(
+        "--autocast", type=click.Choice(["float16", "bfloat16"]),
+        help="Compute the products of a float32 network in this type.",
+    ),
+    "deterministic": click.option(
+        "--deterministic", is_flag=True, help="The same bits in every run.",
+    ),
+    "accuracy": click.option(
+        "--accuracy", type=click.Choice([one.value for one in AccuracyClass]), default="normal",
+        help="Rounding error that convolutions may have; strict: that of plain sums.  [normal]",
+    ),
+    "rehearse": click.option(
+        "--rehearse", is_flag=True,
+        help="Time the fastest solutions within runs of the network, too, and use the fastest.",
+    ),
+}  # fmt: skip
+
+
 def takes_plan(function: Function) -> Function:
     """Add the model or plan and how it is compiled; the command receives ``source``."""
 
-    @click.argument("model", type=click.Path(path_type=Path), metavar="MODEL")
-    @shapes_option
-    @click.option(
-        "--channels-last/--channels-first", default=None,
-        help="How values lie where they can.  [as the device wants it]",
-    )  # fmt: skip
-    @click.option(
-        "--rehearse", is_flag=True,
-        help="Time the fastest solutions within runs of the network, too, and use the fastest.",
-    )  # fmt: skip
     @takes_policy
     @click.pass_obj
     @functools.wraps(function)
@@ -82,14 +102,16 @@ def takes_plan(function: Function) -> Function:
         shapes: dict[str, Any],
         device: str | None,
         policy: dict[str, Any],
-        channels_last: bool | None,
-        rehearse: bool,
         **others: Any,
     ) -> None:
-        source = PlanSource(app, model, shapes, device, policy, channels_last, rehearse)
+        how = {name: others.pop(name) for name in _HOW}
+        source = PlanSource(app, model, shapes, device, policy, how)
         function(app, source=source, **others)
 
-    return command
+    for option in reversed(_HOW.values()):
+        command = option(command)
+    takes_model = click.argument("model", type=click.Path(path_type=Path), metavar="MODEL")
+    return takes_model(shapes_option(command))
 
 
 def summary_of(plan: Plan) -> tuple[str, ...]:

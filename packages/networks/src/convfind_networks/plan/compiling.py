@@ -7,7 +7,9 @@ from typing import Any, SupportsFloat
 
 from convfind.handle import Handle
 from convfind.policy import Mode, OnMiss
+from convfind.problem.values import enum_value
 from convfind.runtime.session import Progress, silent
+from convfind.types import AccuracyClass
 from convfind_networks.graph import Graph
 from convfind_networks.layouts import channels_last_where_possible
 from convfind_networks.lowering import decompose, split_activations
@@ -31,6 +33,7 @@ def compile_graph(
     allow_tf32: Collection[str] = (),
     autocast: str | None = None,
     deterministic: bool = False,
+    accuracy: AccuracyClass | str = AccuracyClass.NORMAL,
     rehearse: bool = False,
     on_progress: Progress = silent,
     time_budget: SupportsFloat | None = None,
@@ -41,7 +44,8 @@ def compile_graph(
     mode = handle.mode_for_fixed_sizes(mode)
     if autocast is not None:
         graph = narrowed(graph, autocast)
-    posing = Posing(network, handle, frozenset(allow_tf32), deterministic)
+    accuracy = enum_value("accuracy", AccuracyClass, accuracy)
+    posing = Posing(network, handle, frozenset(allow_tf32), deterministic, accuracy)
     graph = fuse_attention(split_activations(decompose(graph)), posing.wants)
     if channels_last is None:
         layouts = choose_layouts(posing, graph, handle.policy(mode, **policy))

@@ -10,6 +10,7 @@ from convfind.errors import ProblemError
 from convfind.handle import Handle
 from convfind.problem import ConvProblem
 from convfind.solver import asking
+from convfind.types import AccuracyClass
 from convfind_networks.graph import Graph, Node
 from convfind_networks.layouts import LaidOut, LayoutPlan, lay_out, nested
 from convfind_networks.lowering import Call, attention_problem, fusible_pairs, lower
@@ -31,6 +32,7 @@ class Posing:
     #: Kinds of operations whose float32 factors may be rounded to TF32.
     allow_tf32: frozenset[str] = frozenset()
     deterministic: bool = False
+    accuracy: AccuracyClass = AccuracyClass.NORMAL
 
     def laid_out(self, graph: Graph, layouts: LayoutPlan) -> LaidOut:
         """Return a graph in these layouts, its values where kernels are as quick to store them.
@@ -85,7 +87,11 @@ class Posing:
             return replace(call, problem=replace(problem, allow_tf32=True)) if tf32 else call
         if not isinstance(problem, ConvProblem):
             return call
-        if (tf32, self.deterministic) == (problem.allow_tf32, problem.deterministic):
+        promises: dict[str, Any] = {
+            "allow_tf32": tf32,
+            "deterministic": self.deterministic,
+            "accuracy": self.accuracy,
+        }
+        if all(getattr(problem, name) == asked for name, asked in promises.items()):
             return call
-        changed = replace(problem, allow_tf32=tf32, deterministic=self.deterministic)
-        return replace(call, problem=changed)
+        return replace(call, problem=replace(problem, **promises))
