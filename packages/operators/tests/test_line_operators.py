@@ -31,6 +31,27 @@ def test_reductions_are_right(check: Check, function: ReductionFunction) -> None
 
 
 @pytest.mark.parametrize("function", ReductionFunction)
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_few_neighbouring_lines_are_right(
+    check: Check, function: ReductionFunction, dtype: ElementType
+) -> None:
+    # Whole loads of 8, of 4, with a rest, and none; along one axis and three; more than one strip.
+    for shape, axes in (
+        ((2, 24, 9, 7), (2, 3)),
+        ((1, 20, 17), (2,)),
+        ((3, 130, 5, 4), (0, 2, 3)),
+        ((2, 7, 5, 5, 4), (0, 2, 4)),
+        ((1, 300, 4, 4), (2, 3)),
+    ):
+        check(
+            ReductionProblem(
+                x=shape, function=function, axes=axes, dtype=dtype, channels_last=True
+            ),
+            not_finite=len(shape) == 3,
+        )
+
+
+@pytest.mark.parametrize("function", ReductionFunction)
 def test_few_long_lines_are_reduced_in_slabs(check: Check, function: ReductionFunction) -> None:
     check(ReductionProblem(x=(3, 30001), function=function, axes=(0, 1)), not_finite=False)
     check(ReductionProblem(x=(9001, 3), function=function, axes=(0,)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from devices_for_tests import PLAIN_GPU, as_small_gpu, disguised, mostly_as_written, on_cpu
@@ -105,6 +106,32 @@ def test_channels_that_are_no_whole_vectors(solver: CpuDirect, convfind_device: 
         for c, size in ((9, (6, 8)), (12, (4, 7)), (17, (3, 2)), (4, (9, 9)), (104, (53, 52)))
     ]
     report = assert_solver(solver, on_cpu(convfind_device), shapes=shapes, every_variant=False)
+    assert len(report.problems) == len(shapes)
+
+
+@pytest.mark.parametrize("dtype", [DataType.FLOAT16, DataType.BFLOAT16])
+@pytest.mark.parametrize("direction", [Direction.FORWARD, Direction.BACKWARD_DATA])
+def test_items_of_some_channels_of_16_bits(
+    direction: Direction, dtype: DataType, convfind_device: Device
+) -> None:
+    solver, device = PixelsConv(direction), mostly_as_written(as_small_gpu(convfind_device))
+    shapes = [
+        problem_of(
+            solver, (2, c, 9, 11), (c, 1, *w), groups=c, padding=1, stride=s, dtype=dtype, **how
+        )
+        for c, w, s, how in (
+            (12, (3, 3), 1, {"bias": True, "activation": "hard-swish"}),
+            (8, (3, 3), 2, {"add": True, "beta": 0.5}),
+            (6, (3, 2), 1, {"beta": 2.0}),
+            (10, (5, 5), 2, {"bias": True, "add": True, "activation": "relu", "add_last": True}),
+            (4, (5, 5), 1, {}),
+            (4, (9, 9), 1, {}),
+        )
+        if direction is Direction.FORWARD or not how.get("bias")
+    ]
+    lanes = {solver.default_config(problem, device.target).integer("lanes") for problem in shapes}
+    assert lanes == {1, 2, 4}
+    report = assert_solver(solver, device, shapes=shapes, every_variant=False)
     assert len(report.problems) == len(shapes)
 
 
@@ -254,13 +281,15 @@ def test_kernels_compile_alone(solver: FewChannels, convfind_device: Device) -> 
         assert device.compile(replace(program, defines=()))
 
 
+@pytest.mark.parametrize("dtype", [DataType.FLOAT32, DataType.FLOAT16])
 @pytest.mark.parametrize("direction", [Direction.FORWARD, Direction.BACKWARD_DATA])
-def test_default_configs_are_legal_at_every_stride(direction: Direction) -> None:
+def test_default_configs_are_legal_at_every_stride(direction: Direction, dtype: DataType) -> None:
     solver = PixelsConv(direction)
     for stride in itertools.product(range(1, 9), repeat=2):
-        for channels, taps in itertools.product((2, 4), (1, 3, 7)):
+        for channels, taps in itertools.product((2, 4), (1, 3, 5, 7)):
             x, w = (1, channels, 20, 20), (channels, 1, taps, taps)
-            problem = problem_of(solver, x, w, groups=channels, stride=stride, padding=taps // 2)
+            how: dict[str, Any] = {"stride": stride, "padding": taps // 2, "dtype": dtype}
+            problem = problem_of(solver, x, w, groups=channels, **how)
             assert solver.takes(problem, PLAIN_GPU)
             config = solver.default_config(problem, PLAIN_GPU)
             assert solver.search_space(problem, PLAIN_GPU).broken_constraint(config) is None

@@ -7,6 +7,7 @@ from convfind.reasons import Reason
 from convfind.solver.applicability import Applicability, Rejected
 from convfind.solver.recipe import Argument, Launch, Step, i32, i64
 from convfind_operators.channel_groups import ChannelGroups
+from convfind_operators.columns import Columns
 from convfind_operators.element_type import ElementType
 from convfind_operators.launching import (
     GROUP,
@@ -80,7 +81,7 @@ def lines_planned(problem: Lines, target: Target, limit: int | None) -> Planned:
             return (groups.launch(target),), 0
     walk, arithmetic = problem.walk, problem.dtype.arithmetic
     stages = STAGES.get(problem.operation)
-    count = 1 if stages is None else _slab_count(walk, target)
+    count = 1 if stages is None else _slab_count(problem.operation, walk, arithmetic, target)
     slabs = Slabs.of(walk, count, arithmetic) if count > 1 else None
     if stages is None or slabs is None or (limit is not None and slabs.nbytes > limit):
         return (_launch(problem, problem.operation, walk, target),), 0
@@ -88,8 +89,22 @@ def lines_planned(problem: Lines, target: Target, limit: int | None) -> Planned:
     return (*launches, _launch(problem, stages[1], slabs.last, target)), slabs.nbytes
 
 
-def _slab_count(walk: LineWalk, target: Target) -> int:
+def _columns(
+    operation: str, walk: LineWalk, arithmetic: ElementType, target: Target
+) -> Columns | None:
+    """Return how work-groups of a GPU share neighbouring lines, where these are few."""
+    is_busy = walk.rows.elements >= _BUSY * target.compute_units
+    is_read_twice = operation == "LOG_SUM_EXP"
+    if has_vectors(target) or walk.along or is_busy or is_read_twice:
+        return None
+    return Columns.of(walk, arithmetic, target)
+
+
+def _slab_count(operation: str, walk: LineWalk, arithmetic: ElementType, target: Target) -> int:
     """Return in how many slabs lines are to be divided so that all cores have work."""
+    columns = _columns(operation, walk, arithmetic, target)
+    if columns is not None:
+        return columns.slabs(walk, target)
     rows, length = walk.rows.rows, walk.rows.length
     line = walk.more.elements * (length if walk.along else 1)
     if has_vectors(target):
@@ -109,6 +124,9 @@ def _slab_count(walk: LineWalk, target: Target) -> int:
 
 def _launch(problem: Lines, operation: str, walk: LineWalk, target: Target) -> Launch:
     vectors, arithmetic = has_vectors(target), problem.dtype.arithmetic
+    are_numbers = not problem.gives_lines
+    shared = _columns(operation, walk, arithmetic, target) if are_numbers else None
+    file = "lines"
     x, *others, y = walk.rows.views
     rows, length = walk.rows.rows, walk.rows.length
     line = walk.more.elements
@@ -142,6 +160,11 @@ def _launch(problem: Lines, operation: str, walk: LineWalk, target: Target) -> L
         group = int(team["GROUP"])
         teams = group // int(team["TEAM"])
         sizes = (min(-(-rows // teams), _MOST_GROUPS) * group,), (group,)
+    elif shared is not None:
+        file = "reduction_columns"
+        macros |= {"GROUP": shared.group, "SIDE": shared.side, "FOUR": shared.four}
+        macros |= {"MORE_AXES": len(walk.more.sizes)}
+        sizes = (min(shared.groups, _MOST_GROUPS) * shared.group,), (shared.group,)
     else:
         if problem.gives_lines and arithmetic is ElementType.FLOAT32 and line <= _MOST_HELD_ALONE:
             held = -(-line // _HELD_BY) * _HELD_BY
@@ -161,7 +184,6 @@ def _launch(problem: Lines, operation: str, walk: LineWalk, target: Target) -> L
         number(problem.elements_of_line, arithmetic),
         number(problem.epsilon_of_lines, arithmetic),
     ]
-    file = "lines"
     if vectors and _has_neighbours(problem, operation, walk):
         file = "lines_overlapped" if problem.gives_lines else "reduction_streams"
         macros = {word: value for word, value in macros.items() if word not in ("X_IS", "Y_IS")}

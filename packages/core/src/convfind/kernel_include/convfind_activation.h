@@ -98,8 +98,9 @@
 #define CF_BODY_OF_SIGMOID(type) return CF_QUOTIENT((type)(1), 1 + CF_EXP(-x));
 #define CF_BODY_OF_TANH(type) return b * CF_MATH(tanh)(a * x);
 #define CF_BODY_OF_SILU(type) return CF_QUOTIENT(x, 1 + CF_EXP(-x));
-#define CF_BODY_OF_HARD_SWISH(type)            \
-  const type factor = x / 6 + CF_LITERAL(0.5); \
+// A product, since GPUs branch in a quotient.
+#define CF_BODY_OF_HARD_SWISH(type)                                          \
+  const type factor = x * CF_LITERAL(0.16666666666666667) + CF_LITERAL(0.5); \
   return x * CF_BETWEEN(type, 0, factor, 1);
 #define CF_BODY_OF_HARD_SIGMOID(type) \
   const type line = a * x + b;        \

@@ -2,21 +2,15 @@
 //
 // A core that reads from one place after the other gets two thirds of what memory gives to one that reads from four: lines,
 // or elements of neighbouring lines, are taken STREAMS at a time, as far from each other as a work-item's share allows.
-#include "functions.h"
+#include "reductions.h"
 #include "walk.h"
 
-#ifndef OPERATION
-#define OPERATION SUM  // SUM, MEAN, MAX, MIN, PROD, L1, L2, LOG_SUM, SUM_SQUARE, ROOT_SUM
-#endif
 #ifndef ALONG
 #define ALONG 1  // 1: lanes are elements of a line; 0: neighbouring lines
 #endif
 #ifndef X_TYPE
 #define X_TYPE FLOAT32
 #define Y_TYPE FLOAT32
-#endif
-#ifndef MORE_AXES
-#define MORE_AXES 3  // axes of a line beside that of the lanes
 #endif
 #ifndef STRIP
 #define STRIP 4096  // lanes that are reduced at a time, where they are lines: a multiple of 16
@@ -26,70 +20,12 @@
 
 #if WIDTH == 16
 
-// How two results become one, what an element adds to one, and what becomes of the last.
-#define HOW_OF_SUM ADD
-#define HOW_OF_MEAN ADD
-#define HOW_OF_MAX MAX
-#define HOW_OF_MIN MIN
-#define HOW_OF_PROD MUL
-#define HOW_OF_L1 ADD
-#define HOW_OF_L2 ADD
-#define HOW_OF_LOG_SUM ADD
-#define HOW_OF_SUM_SQUARE ADD
-#define HOW_OF_ROOT_SUM ADD
-#define NONE_OF_ADD 0
-#define NONE_OF_MUL 1
-#define NONE_OF_MAX LEAST_NUMBER
-#define NONE_OF_MIN LARGEST_NUMBER
-#define SAME(value) (value)
-#define SQUARE(value) ((value) * (value))
-#define SHARE(value) ((value) / EACH(elements))
-#define ROOT(value) CF_MATH(sqrt)(value)
-#define LOG(value) CF_MATH(log)(value)
-#define PART_OF_SUM SAME
-#define PART_OF_MEAN SAME
-#define PART_OF_MAX SAME
-#define PART_OF_MIN SAME
-#define PART_OF_PROD SAME
-#define PART_OF_L1 OF_MAGNITUDE
-#define PART_OF_L2 SQUARE
-#define PART_OF_LOG_SUM SAME
-#define PART_OF_SUM_SQUARE SQUARE
-#define PART_OF_ROOT_SUM SAME
-#define END_OF_SUM SAME
-#define END_OF_MEAN SHARE
-#define END_OF_MAX SAME
-#define END_OF_MIN SAME
-#define END_OF_PROD SAME
-#define END_OF_L1 SAME
-#define END_OF_L2 ROOT
-#define END_OF_LOG_SUM LOG
-#define END_OF_SUM_SQUARE SAME
-#define END_OF_ROOT_SUM ROOT
-
-#define JOINED(left, right) JOINED_EXPANDED(left, right)
-#define JOINED_EXPANDED(left, right) left##right
-#define HOW JOINED(HOW_OF_, OPERATION)
-#define NONE JOINED(NONE_OF_, HOW)
-#define PART(value) JOINED(PART_OF_, OPERATION)(value)
-#define END(value) JOINED(END_OF_, OPERATION)(value)
-
-CF_INLINE VALUE both(const VALUE a, const VALUE b) { return JOINED(OF_, HOW)(a, b); }
-
 CF_INLINE NUMBER folded(const VALUE lanes) {
   const __typeof__(lanes.lo) eight = JOINED(OF_, HOW)(lanes.lo, lanes.hi);
   const __typeof__(eight.lo) four = JOINED(OF_, HOW)(eight.lo, eight.hi);
   const __typeof__(four.lo) two = JOINED(OF_, HOW)(four.lo, four.hi);
   return JOINED(OF_, HOW)(two.x, two.y);
 }
-
-#define MORE(t) const CF_LONG t##_m0, const CF_LONG t##_m1, const CF_LONG t##_m2
-// Where an element of a line begins, by its number along `more`.
-#define PLACE(m)                                                                                         \
-  (MORE_AXES == 0 ? 0                                                                                    \
-   : MORE_AXES == 1 ? (m) * x_m0                                                                         \
-                    : (m) % more_0 * x_m0 + (MORE_AXES == 2 ? (m) / more_0 : (m) / more_0 % more_1) * x_m1 + \
-                          (MORE_AXES == 2 ? 0 : (m) / more_0 / more_1 * x_m2))
 
 #define ALL(pointer) PART(LOAD(X_TYPE, pointer))
 #define SOME(pointer) PART(LOAD_SOME(X_TYPE, pointer, 1, lanes - whole, NONE))

@@ -36,26 +36,37 @@ class PixelsConv(GpuConv):
     _file = "gpu_pixels"
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
-        """Four channels of few results with small filters; else one channel of many."""
+        """Four channels of few results with small filters, two of 16 bits; else one of many."""
         shape = window(problem)
         row_step, step = shape.stride if shape.is_gradient else (1, 1)
-        wide = (
-            self._can_be_wide(shape, problem.dtype)
-            and shape.taps <= 9
-            and 4 * row_step * round_up(2, step) <= _MOST_RESULTS
+        legal = _lanes(shape, problem.dtype)
+        wide = 4 in legal and shape.taps <= 9 and 4 * row_step * round_up(2, step) <= _MOST_RESULTS
+        # Two of 16 bits are loaded as one is, if registers hold the weights of both.
+        paired = (
+            2 in legal
+            and 2 * shape.taps <= most_weights(target)
+            and 2 * row_step * round_up(4, step) <= _MOST_RESULTS
         )
+        is_narrow = problem.dtype is not DataType.FLOAT32
+        is_strided, is_low = max(shape.stride) > 1, shape.out[0] <= _LOW
         if wide and target.is_amd:
             rows, columns = 4, 2  # AMD's compiler unrolls fewer rows before it spills
-        elif wide and not shape.is_gradient and max(shape.stride) > 1 and shape.out[0] > _LOW:
-            rows, columns = 12, 1  # reads fewer rows twice, which with strides are longer
+        elif wide and is_narrow and not is_strided:
+            rows, columns = 2, 4
+        elif wide and is_strided and not shape.is_gradient and not (is_low and not is_narrow):
+            # Reads fewer rows twice, which with strides are longer.
+            rows, columns = (7 if is_low else 8) if is_narrow else 12, 1
         elif wide:
             rows, columns = 7, 2
+        elif paired:
+            rows, columns = 7, 2 if is_strided else 4
         elif shape.channels > 1:
             rows, columns = 4, 2
         else:
             taps = min(shape.taps, MOST_WEIGHTS)
-            rows, columns = 8 if 49 <= taps <= most_weights(target) else 4, 4
-        columns, lanes = round_up(columns, step), 4 if wide else 1
+            is_large = 49 <= taps <= most_weights(target) and not is_narrow
+            rows, columns = 8 if is_large else 4, 4
+        columns, lanes = round_up(columns, step), 4 if wide else 2 if paired else 1
         most = _MOST_RESULTS // (lanes * columns) // row_step * row_step
         return Config(
             rows=min(rows_of(shape, rows), most),
@@ -65,11 +76,11 @@ class PixelsConv(GpuConv):
         )
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
-        """As all, and lanes only for float32."""
+        """As all, and the numbers of channels that an item may have."""
         space = super().search_space(problem, target)
-        wide = self._can_be_wide(window(problem), problem.dtype)
-        why = "four channels of float32 with weights of their own each"
-        lanes = Constraint.among("lanes", ("lanes",), lambda lanes: wide or lanes == 1, why)
+        legal = _lanes(window(problem), problem.dtype)
+        why = "whole fours, or twos of 16 bits, of channels with weights of their own each"
+        lanes = Constraint.among("lanes", ("lanes",), lambda lanes: lanes in legal, why)
         taps = window(problem).taps
         kept = Constraint.among(
             *("kept", ("lanes", "items")),
@@ -77,14 +88,6 @@ class PixelsConv(GpuConv):
             "the weights of a work-group have to fit local memory",
         )
         return SearchSpace(space.parameters, (*space.constraints, lanes, kept))
-
-    @staticmethod
-    def _can_be_wide(shape: Window, dtype: DataType) -> bool:
-        return (
-            dtype is DataType.FLOAT32
-            and shape.channels == shape.filters == 1
-            and shape.groups % 4 == 0
-        )
 
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
         if target.local_memory < 4 * _MOST_KEPT:
@@ -116,7 +119,7 @@ class PixelsConv(GpuConv):
     def _parameters(self, shape: Window) -> tuple[Parameter, ...]:
         return (
             Parameter("columns", (1, 2, 3, 4, 5, 6, 7, 8), "columns of the result of an item"),
-            Parameter("lanes", (1, 4), "channels of an item"),
+            Parameter("lanes", (1, 2, 4), "channels of an item"),
         )
 
     def _constraints(self, shape: Window) -> tuple[Constraint, ...]:
@@ -131,3 +134,11 @@ class PixelsConv(GpuConv):
             Constraint.among("columns", ("columns",), lambda n: n % step == 0, "whole strides"),
             Constraint("registers", has_registers, "sums and weights have to fit them"),
         )
+
+
+def _lanes(shape: Window, dtype: DataType) -> tuple[int, ...]:
+    """Return how many neighbouring channels an item may have: floats, as it loads them at once."""
+    if shape.channels > 1 or shape.filters > 1:
+        return (1,)
+    wanted = (4,) if dtype is DataType.FLOAT32 else (2, 4)
+    return (1, *(lanes for lanes in wanted if not shape.groups % lanes))

@@ -3,27 +3,40 @@
 // An item computes ROWS x COLUMNS results of LANES neighbouring channels. It walks down the source, and
 // each row that it reads goes into all the results that the row meets. Neighbouring items are
 // neighbouring channels, then neighbouring columns: what they read in common is in the level-1 cache.
+#include "convfind_together.h"
 #include "gpu_window.h"
 
 #ifndef COLUMNS
 #define COLUMNS 2   // neighbouring columns of the result; multiple of STRIDE_W with GRADIENT
 #endif
 #ifndef LANES
-#define LANES 1     // channels of an item: 1; 4 for FLOAT32 where CHANNELS and FILTERS are 1, groups a multiple of 4
+#define LANES 1     // channels of an item: 1; where CHANNELS and FILTERS are 1 and groups a multiple of as many, 4, or 2 of 16 bits
 #endif
 #define COLUMN_SPAN SPAN(COLUMNS, FILTER_W, STRIDE_W, DILATION_W)
 #define COLUMNS_MEET(p, j) MEET(p, j, FILTER_W, STRIDE_W, DILATION_W)
 #define COLUMN_TAP(p, j) (DISTANCE(p, j, FILTER_W, STRIDE_W, DILATION_W) / DILATION_W)
 
-// With four channels an item, the weights of a work-group are copied to local memory: in device memory those of an
-// item's neighbour are 4 * TAPS elements further.
-#define KEEPS (LANES == 4 && UNROLLED)
+// With some channels an item, the weights of a work-group are copied to local memory: in device memory those of an
+// item's neighbour are LANES * TAPS elements further.
+#define KEEPS (LANES > 1 && UNROLLED)
 
-#if LANES == 4
-#define LOAD_LANES(array, pointer) CF_LOAD4(array, pointer)
+#if LANES > 1
+#define LOAD_LANES(array, pointer) CF_LOAD_TOGETHER(DTYPE, LANES, array, pointer)
 #else
 #define LOAD_LANES(array, pointer) ((array)[0] = LOAD(pointer, 0))
 #endif
+
+// Stores the results of an item's channels where CF_READS_RESULT is 0.
+#define STORE_LANES CF_JOIN(STORE_LANES_, DTYPE)
+#define STORE_LANES_FLOAT32(to, channel, sums, epilogue) cf_store_four_results(to, channel, 1, sums, epilogue)
+#define STORE_LANES_FLOAT16 STORE_NARROW_LANES
+#define STORE_LANES_BFLOAT16 STORE_NARROW_LANES
+#define STORE_NARROW_LANES(to, channel, sums, epilogue)                                                     \
+  do {                                                                                                      \
+    float results[LANES];                                                                                   \
+    FOR_UNROLLED(l, LANES) results[l] = CF_RESULT(DTYPE, (to) + l, (channel) + l, (sums)[l], epilogue);     \
+    CF_STORE_TOGETHER(DTYPE, LANES, to, results);                                                           \
+  } while (0)
 
 // Global size: (channels / LANES * columns / COLUMNS, in whole work-groups; rows / ROWS; images). Sizes s_
 // are the source's, r_ the result's; `shift`s before the first result align tiles with the strides.
@@ -39,9 +52,9 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_pixels(
   const int slots = min(units, ITEMS), first_unit = (int)CF_GROUP_ID(0) * ITEMS % units;
   for (int at = (int)CF_LOCAL_ID(0); at < slots * TAPS; at += ITEMS) {
     const int unit = (first_unit + at / TAPS) % units;
-    float four[4];
-    CF_LOAD4(four, weights + (unit * TAPS + at % TAPS) * 4);
-    CF_STORE4_LOCAL(kept + at * 4, four);
+    float some[LANES];
+    LOAD_LANES(some, weights + (unit * TAPS + at % TAPS) * LANES);
+    FOR_UNROLLED(l, LANES) kept[at * LANES + l] = some[l];
   }
   CF_BARRIER();
 #endif
@@ -67,7 +80,11 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_pixels(
     float weight[LANES * TAPS];
 #if KEEPS
     CF_LOCAL_PTR const float *own = kept + (int)CF_LOCAL_ID(0) % slots * (TAPS * LANES);
+#if LANES == 4
     FOR_UNROLLED(t, TAPS) CF_LOAD4_LOCAL(weight + 4 * t, own + 4 * t);
+#else
+    FOR_UNROLLED(t, LANES * TAPS) weight[t] = own[t];
+#endif
 #else
     FOR_UNROLLED(t, LANES * TAPS) weight[t] = LOAD(of, t * apart);
 #endif
@@ -120,9 +137,9 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_gpu_pixels(
     FOR_UNROLLED(p, COLUMNS) {
       if (column + p < 0 || column + p >= r_w) continue;
       const int to = (o * r_w + p) * r_pixel;
-#if LANES == 4
+#if LANES > 1
       if (!CF_READS_RESULT(epilogue)) {
-        cf_store_four_results(result + to, channel, 1, sum[o][p], epilogue);
+        STORE_LANES(result + to, channel, sum[o][p], epilogue);
         continue;
       }
 #endif

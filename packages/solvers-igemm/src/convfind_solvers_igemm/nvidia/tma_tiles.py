@@ -129,6 +129,8 @@ RATES: dict[str, dict[TmaTile, TileRate]] = {
         TmaTile(128, 256, 4): TileRate(6623, 6623, 1, 516),
         TmaTile(128, 64, 4, overlap=1): TileRate(3217, 3217, 1, 271),
         TmaTile(64, 192, 5, overlap=2): TileRate(5645, 5645, 1, 211),
+        TmaTile(192, 64, 4, overlap=1): TileRate(3400, 3400, 1, 132),
+        TmaTile(256, 64, 2, overlap=1): TileRate(3400, 3400, 1, 132),
     },
     "tf32-added": {
         TmaTile(64, 64, 4, overlap=1): TileRate(1710, 1040, 2, 199),
@@ -150,6 +152,8 @@ RATES: dict[str, dict[TmaTile, TileRate]] = {
         TmaTile(64, 192, 5, overlap=2): TileRate(4704, 4704, 1, 394),
         TmaTile(64, 128, 4, overlap=2): TileRate(4446, 4446, 1, 345),
         TmaTile(64, 128, 6, overlap=2): TileRate(4852, 4852, 1, 399),
+        TmaTile(192, 64, 4, overlap=1): TileRate(3400, 3400, 1, 250),
+        TmaTile(256, 64, 2, overlap=1): TileRate(3400, 3400, 1, 250),
     },
     "tf32-computed": {
         TmaTile(128, 128, 3): TileRate(2938, 2742, 2, 442),
