@@ -14,8 +14,9 @@ from convfind_operators.lines import LineWalk
 _SHORTEST = 16
 #: The bytes of an item's neighbours that memory gives at once, and the most items side by side.
 _SECTOR, _MOST_SIDE = 32, 32
-#: Work-groups that a unit is to have.
-_GROUPS_OF_UNIT = 2
+#: Work-groups that a unit is to have. Where there are fewer, they are larger for long lines: of so
+#: many loads of an item, up to so many items.
+_GROUPS_OF_UNIT, _MANY_LOADS, _LARGEST_GROUP = 2, 32, 1024
 #: Elements of a line that are worth a second launch, of those of a slab.
 _LEAST_SLAB = 2048
 
@@ -54,11 +55,19 @@ class Columns:
         wanted = _GROUPS_OF_UNIT * target.compute_units
         while side > least and rows * -(-pieces // side) < wanted:
             side //= 2
-        return cls(group, side, four, rows * -(-pieces // side))
+        groups = rows * -(-pieces // side)
+        largest = min(_LARGEST_GROUP, target.max_work_group)
+        while (
+            groups < wanted
+            and 2 * group <= largest
+            and walk.more.elements * side > _MANY_LOADS * group
+        ):
+            group *= 2
+        return cls(group, side, four, groups)
 
     def slabs(self, walk: LineWalk, target: Target) -> int:
         """Return in how many slabs lines are to be divided so that all units have work."""
-        if 2 * self.groups >= target.compute_units:
+        if 4 * self.groups >= target.compute_units:
             return 1
         wanted = -(-_GROUPS_OF_UNIT * target.compute_units // self.groups)
         return max(min(wanted, walk.more.elements // _LEAST_SLAB), 1)

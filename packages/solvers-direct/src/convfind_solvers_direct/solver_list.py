@@ -18,6 +18,7 @@ from convfind_solvers_direct.cpu.narrow import CpuNarrow
 from convfind_solvers_direct.cpu.weights import CpuGroupsWeights, CpuPixelsWeights, CpuPlanesWeights
 from convfind_solvers_direct.gpu.bands import BandsConv
 from convfind_solvers_direct.gpu.conv import OneLaunch
+from convfind_solvers_direct.gpu.dots import GpuDots
 from convfind_solvers_direct.gpu.first import GpuFirst
 from convfind_solvers_direct.gpu.first_weights import GpuFirstWeights
 from convfind_solvers_direct.gpu.last import GpuLast
@@ -47,6 +48,7 @@ def solvers() -> list[Solver]:
         *(CpuFirst(channels_last=channels_last) for channels_last in LAYOUTS),
         *variants(CpuNarrow),
         *(CpuFirstWeights(channels_last=channels_last) for channels_last in LAYOUTS),
+        GpuDots(),
         *(GpuFirst(channels_last=channels_last) for channels_last in LAYOUTS),
         *(GpuLast(direction) for direction in TO_TENSORS),
         *(GpuFirstWeights(channels_last=channels_last) for channels_last in LAYOUTS),

@@ -16,13 +16,9 @@
 #define SIDE 4  // of them side by side: a power of two
 #endif
 #define SHARES (GROUP / SIDE)  // of a line
-#define AT_ONCE 4  // loads of an item under way
+#define AT_ONCE 8  // loads of an item under way
 
-#define ADD_ELEMENTS(place)                                                                   \
-  do {                                                                                        \
-    LOAD_FIRST(X_TYPE, four, at_x + PLACE(place), left, NONE);                                \
-    CF_UNROLL for (int e = 0; e < FOUR; ++e) kept[e] = both(kept[e], PART((VALUE)four[e]));   \
-  } while (0)
+#define ADD_FOUR(four) CF_UNROLL for (int e = 0; e < FOUR; ++e) kept[e] = both(kept[e], PART((four)[e]))
 
 // One-dimensional grid of work-groups, which loop over what is beyond them.
 CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void operators_reduction_columns(
@@ -36,15 +32,19 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void operators_reduction_columns(
   for (CF_LONG number = CF_GROUP_ID(0); number < all * strips; number += CF_GLOBAL_SIZE(0) / GROUP) {
     const Row row = ROW_OF(number / strips);
     const int first = ((int)(number % strips) * SIDE + item) * FOUR, left = length - first;
-    NUMBER kept[FOUR], four[FOUR];
-    CF_UNROLL for (int e = 0; e < FOUR; ++e) kept[e] = NONE;
-    if (left > 0) {
-      CF_GLOBAL const CF_TYPE(X_TYPE) *const at_x = x + ROW_START(x, row) + first;
-      CF_LONG m = share;
-      for (; m + (AT_ONCE - 1) * SHARES < more; m += AT_ONCE * SHARES) {
-        CF_UNROLL for (int i = 0; i < AT_ONCE; ++i) ADD_ELEMENTS(m + i * SHARES);
-      }
-      for (; m < more; m += SHARES) ADD_ELEMENTS(m);
+    CF_GLOBAL const CF_TYPE(X_TYPE) *const at_x = x + ROW_START(x, row) + first;
+    VALUE kept[FOUR];
+    CF_UNROLL for (int e = 0; e < FOUR; ++e) kept[e] = EACH(NONE);
+    CF_LONG m = share;
+    for (; left >= FOUR && m + (AT_ONCE - 1) * SHARES < more; m += AT_ONCE * SHARES) {
+      NUMBER fours[AT_ONCE][FOUR];
+      CF_UNROLL for (int i = 0; i < AT_ONCE; ++i) LOAD_FOUR(X_TYPE, fours[i], at_x + PLACE(m + i * SHARES));
+      CF_UNROLL for (int i = 0; i < AT_ONCE; ++i) ADD_FOUR(fours[i]);
+    }
+    for (; left > 0 && m < more; m += SHARES) {
+      NUMBER four[FOUR];
+      LOAD_FIRST(X_TYPE, four, at_x + PLACE(m), left, NONE);
+      ADD_FOUR(four);
     }
     CF_BARRIER();  // what others read of the strip before is written again
     CF_UNROLL for (int e = 0; e < FOUR; ++e) shares[share][item * FOUR + e] = kept[e];

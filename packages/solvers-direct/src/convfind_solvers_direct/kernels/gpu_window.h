@@ -1,4 +1,5 @@
 // What the GPU kernels for few channels a group share: elements, weights, results.
+#include "convfind_rough_activation.h"
 #include "convfind_epilogue.h"
 #include "window.h"
 

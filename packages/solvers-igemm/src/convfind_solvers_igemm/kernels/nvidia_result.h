@@ -2,8 +2,9 @@
 #ifndef WIDE
 #define WIDE 0  // 1: channels last, whole pieces of them, TILE_N 64 or more: results are written 16 bytes at a time
 #endif
-#include "convfind_epilogue.h"
 #include "convfind_nvidia_tile.h"
+#include "convfind_rough_activation.h"
+#include "convfind_epilogue.h"
 
 #ifndef PARTIAL
 #define PARTIAL 0  // 1: the sum is split, and each part of it writes floats; igemm_nvidia_add_parts adds them up

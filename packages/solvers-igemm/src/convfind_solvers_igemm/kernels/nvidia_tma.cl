@@ -9,35 +9,6 @@
 // adds up a run of its steps.
 #define WIDE 1
 #include "convfind_nvidia_tile.h"
-// Results of 16 bits are rough: exponentials within 2^-22 of themselves do for them, and a GELU without a quotient.
-#define IS_ROUGH (ELEMENT_BYTES == 2)
-#if defined(__CUDACC_RTC__) && IS_ROUGH
-CF_INLINED float quick_exp2(const float x) {
-  float power;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
-  return power;
-}
-#else
-#define quick_exp2(x) CF_MATH(exp2)(x)
-#endif
-#if IS_ROUGH
-#define CF_EXP(x) quick_exp2((x) * 1.44269504f)
-#define cf_activation thorough_activation  // the header's, whose place the one below takes
-#endif
-#include "convfind_activation.h"
-#if IS_ROUGH
-#undef cf_activation
-// The tail of GELU as a power of 2: |x| * tail is within 2^-18 of itself and 2^-31.
-#undef CF_NORMAL_TAIL_FLOAT32
-#define CF_NORMAL_TAIL_FLOAT32(type, tail, x)                                                                       \
-  const type cf_size = CF_MATH(fabs)(x);                                                                            \
-  const type cf_high = (-9.50233311e-7f * cf_size + 4.83241208e-5f) * cf_size - 8.53265308e-4f;                     \
-  const type cf_middle = ((cf_high * cf_size + 8.28849802e-3f) * cf_size - 0.0536470057f) * cf_size - 0.458670857f; \
-  const type tail = quick_exp2((cf_middle * cf_size - 1.15120245f) * cf_size - 0.99999685f);
-#ifdef CF_ACTIVATION
-CF_DEFINE_ACTIVATION(cf_activation, CF_NUMBER)
-#endif
-#endif
 #include "nvidia_result.h"
 #include "nvidia_tma.h"
 
