@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple, Self
+from weakref import WeakKeyDictionary
 
 import torch
 
@@ -30,6 +31,26 @@ _HOLD = 1 << 21
 _LONGEST_HOLD = 1 << 27
 
 
+class _Forms(NamedTuple):
+    """The tensors of a plan: names of its inputs, forms of its outputs."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[tuple[tuple[int, ...], torch.dtype], ...]
+    memory: tuple[str, ...]  # the memory of both in the schedule; empty where it has no elements
+
+    @classmethod
+    def of(cls, plan: Any) -> Self:
+        """Return those of a plan of convfind-networks."""
+        return cls(
+            tuple(port.name for port in plan.inputs),
+            tuple((one.type.shape, getattr(torch, one.type.dtype.name)) for one in plan.outputs),
+            tuple(
+                port.place.memory if port.type.elements else ""
+                for port in (*plan.inputs, *plan.outputs)
+            ),
+        )
+
+
 class DevicePlace(Place):
     """A GPU. Nothing is copied, nothing waits, and scratch memory comes from PyTorch's allocator.
 
@@ -44,6 +65,7 @@ class DevicePlace(Place):
         self._device = device
         self._memory = Addresses(handle.session.device)
         self._captured: dict[int, Convolution] = {}  # graphs need their kernels for ever
+        self._forms = WeakKeyDictionary[Any, _Forms]()  # of plans
         built = torch.version.cuda is not None or torch.version.hip is not None
         # The function that PyTorch's own calls, without the call around it.
         quick = getattr(torch._C, "_cuda_isCurrentStreamCapturing", None)
@@ -85,16 +107,20 @@ class DevicePlace(Place):
         self, plan: Any, inputs: Mapping[str, torch.Tensor]
     ) -> tuple[torch.Tensor, ...]:
         """Compute the outputs of a plan of convfind-networks from its inputs by name."""
-        given = {name: in_place(one.detach().contiguous()) for name, one in inputs.items()}
-        outputs = {
-            port.name: torch.empty(
-                port.type.shape, dtype=getattr(torch, port.type.dtype.name), device=self._device
-            )
-            for port in plan.outputs
-        }
+        forms = self._forms.get(plan)
+        if forms is None:
+            forms = self._forms[plan] = _Forms.of(plan)
+        # Kept until the kernels are enqueued.
+        used = [in_place(inputs[name].resolve_neg().contiguous()) for name in forms.inputs]
+        made = [
+            torch.empty(shape, dtype=dtype, device=self._device) for shape, dtype in forms.outputs
+        ]
         with self.lock:
-            plan.enqueue(given, outputs)
-        return tuple(outputs.values())
+            buffers = map(self._memory.of, (*used, *made))
+            plan.enqueue_memory(
+                {name: one for name, one in zip(forms.memory, buffers, strict=True) if name}
+            )
+        return tuple(made)
 
     def bind(self, solution: convfind.Solution, w: torch.Tensor) -> Convolution:
         """Fix weights: what a solver packs of them is packed here, once."""

@@ -179,8 +179,16 @@ class Plan:
             raise BindingError("an output shares memory with an input; pass other memory")
         if any(device.overlap(*pair) for pair in combinations(written.values(), 2)):
             raise BindingError("two outputs share memory; pass memory of its own for each")
-        with device.lock:
-            self.invoker(InvokeArgs(**self.memory, **read, **written))
+        self.enqueue_memory({**read, **written})
+
+    def enqueue_memory(self, memory: Mapping[str, DeviceBuffer]) -> None:
+        """Enqueue a run on the memory of inputs and outputs, by its names in the schedule.
+
+        Nothing is checked here: as `enqueue` has it, they are C-contiguous, in the ports' shapes
+        and types, and outputs share no memory. Ports without elements need none.
+        """
+        with self.handle.session.device.lock:
+            self.invoker(InvokeArgs(**self.memory, **memory))
 
     @property
     def writes_outputs(self) -> bool:
