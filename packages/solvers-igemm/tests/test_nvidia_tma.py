@@ -244,6 +244,24 @@ def test_defaults_are_legal(solver: TmaConvSolver) -> None:
             assert config in solver.search_space(problem, CUDA)
 
 
+def test_rows_that_are_not_whole_take_longer_and_have_tall_tiles() -> None:
+    solver = SOLVERS[0]
+
+    def seconds(channels: int, filters: int) -> tuple[float, int]:
+        problem = problem_of(
+            solver, (32, channels, 56, 56), (filters, channels, 1, 1), dtype="float16"
+        )
+        index = solver.wti(problem, CUDA)
+        assert index is not None
+        config = solver.default_config(problem, CUDA)
+        return problem.flops / index, config.integer("tile_m")
+
+    (ragged, tall), (sector, _), (whole, _) = (seconds(count, 64) for count in (24, 32, 64))
+    assert tall >= 192
+    assert ragged > sector > 0
+    assert ragged > whole  # for less than half of the work
+
+
 @each
 def test_a_unit_has_memory_and_registers_for_every_config(solver: TmaConvSolver) -> None:
     """Where sums are split, results of 16 bits are added up as floats, which take more memory."""

@@ -58,9 +58,9 @@ _SUM_BYTES = 4
 #: A launch that packs the weights, and one that adds up parts.
 _PACK_SECONDS, _SUM_SECONDS = 4e-6, 6e-6
 _BANDWIDTH_SHARE = 0.85
-#: The seconds that a row takes to be fetched where channels end within it; twice as many where they
-#: end within a sector, of so many bytes.
-_PARTIAL_ROW_SECONDS, _SECTOR = 6e-9, 32
+#: The seconds that a row takes to be fetched beside others where channels end within it; twice as
+#: many where they end within a sector, of so many bytes.
+_PARTIAL_ROW_SECONDS, _SECTOR = 4e-9, 32
 
 
 class TmaConvSolver(TunableVariant):
@@ -305,7 +305,7 @@ def _program(
 
 
 def _fetching_seconds(problem: ConvProblem, shape: GpuGeometry, tile: TmaTile) -> float:
-    """Return what rows that are not whole take of a tile's, which a unit fetches one by one."""
+    """Return what rows of a tile take that are not whole, which a unit fetches one by one."""
     ends_at = shape.channels * problem.dtype.size % form.ROW_BYTES
     if not ends_at:
         return 0.0
@@ -320,7 +320,7 @@ def _best(problem: ConvProblem, shape: GpuGeometry, target: Target) -> tuple[Tma
 
     def needed(tile: TmaTile, rate: TileRate, tiles: int, parts: int) -> float:
         needed = rate.seconds(tile, steps / parts, tiles * parts, units)
-        needed = max(needed, _fetching_seconds(problem, shape, tile) * ceil_div(tiles, units))
+        needed += _fetching_seconds(problem, shape, tile) * ceil_div(tiles, units)
         moved = moved_bytes(problem, parts)
         if not moved:
             return needed
