@@ -24,7 +24,7 @@ _ITEMS, _MOST_ROWS, _MOST_COLUMNS = 64, 4, 4
 #: Loads of an item from which on more items share a sum.
 _LOADS = 2
 #: Results are counted in 32 bits; with more images their product is a large one.
-_MOST_RESULTS, _MOST_IMAGES = 2**28, 256
+_MOST_RESULTS, _MOST_IMAGES = 2**26, 256
 #: The shares of the peak that sums reach, of the bandwidth of memory, and of it that caches have.
 _ARITHMETIC_SHARE, _BANDWIDTH_SHARE, _CACHES_SHARE = 0.25, 0.85, 1.2
 #: The least index: above that of matrix products, whose tiles are nearly empty here.
