@@ -26,7 +26,7 @@
   const type s = CF_SIGMOID(type, x);               \
   const type near = CF_BETWEEN(type, -100, x, 100); \
   return s * (1 + near * (1 - s));
-#define CF_SLOPE_OF_HARD_SWISH(type)                                       \
+#define CF_SLOPE_OF_HARD_SWISH(type)                                        \
   const type slope = x * CF_LITERAL(0.33333333333333333) + CF_LITERAL(0.5); \
   return x <= (type)(-3) ? (type)(0) : x >= (type)(3) ? (type)(1) : slope;
 // Where the density of the normal distribution is not 0 anyway.
