@@ -56,7 +56,7 @@ class GpuDots(RecipeSolver):
         return APPLICABLE
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
-        """What all teams load, or the sums where these take longer."""
+        """The index of all that teams load, or of the sums where these take longer."""
         rows, columns = _block(problem, target)
         batch, filters, channels = problem.x_shape[0], problem.w_shape[0], problem.x_shape[1]
         teams = ceil_div(batch, rows) * ceil_div(filters, columns)
