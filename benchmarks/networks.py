@@ -1,8 +1,8 @@
 """Whole networks on a CPU: convfind's plans against others, interleaved.
 
 Weights are random. Everyone runs the same network on the same input, batch norms folded by
-whoever folds them, with inputs and outputs in the host's memory. Those of `models` are ONNX
-models, which PyTorch does not run.
+whoever folds them, with inputs and outputs in the host's memory, in a process of their own. Those
+of `models` are ONNX models, which PyTorch does not run.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,10 @@ from rich.table import Table
 
 import convfind
 from convfind.cli.progress import ProgressBar
-from convfind.handle import Handle
 from convfind_networks import Network
 from models import MODELS
 from peers import onnx_network
+from peers.apart import Apart
 from peers.timing import Contestant, host_timer
 
 sys.path.append(str(Path(__file__).parents[1] / "packages/networks/tests"))
@@ -58,67 +59,40 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
-    """A network at a batch size: its input, the result to expect, and who else runs it."""
+class Facts:
+    """What is to be known of our plan beside its times."""
 
-    network: Network
-    x: Array
-    expected: Array
-    peers: tuple[Contestant, ...]
+    compile_s: float
+    arena: int
+    constants: int
+    result: Array
+    notes: tuple[str, ...]
 
 
-def _subject(name: str, batch: int, options: dict[str, Any]) -> Subject:
+def _network(name: str, batch: int) -> tuple[Network, Array, Any, Any]:
+    """Return a network and its input; and the ONNX model, or the module, that it was read from."""
     if name in MODELS:
-        return _of_onnx(MODELS[name](batch), options)
-    return _of_torch(name, batch, options)
-
-
-def _of_onnx(model: Any, options: dict[str, Any]) -> Subject:
-    """Return an ONNX model, whose results are held to ONNX Runtime's."""
-    network = Network.from_onnx(model)
-    shape = network.graph().values[network.inputs[0].name].shape
-    x = _aligned(np.random.default_rng(0).standard_normal(shape, dtype=np.float32))
-    session = onnx_network.session_of(model, options["threads"])
-    expected = onnx_network.result_of(session, x)
-    return Subject(network, x, expected, tuple(_of_onnx_peers(model, x, options)))
-
-
-def _of_onnx_peers(model: Any, x: Array, options: dict[str, Any]) -> Iterator[Contestant]:
-    """Yield those who run ONNX models."""
-    wanted = options["peers"].split(",")
-    if "onnxruntime" in wanted:
-        session = onnx_network.session_of(model, options["threads"])
-        yield onnx_network.contestant(session, x)
-    if "openvino" in wanted:
-        from peers import openvino_network
-
-        yield openvino_network.contestant(model, options["threads"], x)
-
-
-def _of_torch(name: str, batch: int, options: dict[str, Any]) -> Subject:
-    """Return a module of random weights, whose statistics are not the usual ones."""
+        model = MODELS[name](batch)
+        network = Network.from_onnx(model)
+        shape = network.graph().values[network.inputs[0].name].shape
+        x = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+        return network, _aligned(x), model, None
     import networks_for_tests as networks
     import torch
 
-    from peers import torch_network
-
-    torch.set_num_threads(options["threads"])
+    torch.manual_seed(0)  # the same weights in every process
     module = getattr(networks, name)()
     given = torch.randn(batch, 3, 224, 224, generator=torch.Generator().manual_seed(0))
     network = Network.from_torch(networks.exported(module, given), name=name)
-    x = _aligned(given.numpy())
-    wanted = options["peers"].split(",")
-    peers = [
-        *_of_onnx_peers(onnx_network.model_of(network.graph()), x, options),
-        *torch_network.contestants(module, given, wanted),
-    ]
-    return Subject(network, x, torch_network.result_of(module, given), tuple(peers))
+    return network, _aligned(given.numpy()), None, module
 
 
-def _compare(handle: Handle, name: str, batch: int, options: dict[str, Any]) -> Row:
-    subject = _subject(name, batch, options)
-    network, expected = subject.network, subject.expected
-    given = network.inputs[0].name
+def _ours(
+    device: str, name: str, batch: int, options: dict[str, Any]
+) -> tuple[list[Contestant], Facts]:
+    """Compile our plan, which takes two turns: as a whole, and task by task."""
+    handle = convfind.open(device)
+    network, x, *_ = _network(name, batch)
     began = time.perf_counter()
     with ProgressBar() as progress:
         plan = network.compile(
@@ -129,34 +103,77 @@ def _compare(handle: Handle, name: str, batch: int, options: dict[str, Any]) -> 
             on_progress=progress,
         )
     compiled = time.perf_counter() - began
-    inputs = {given: subject.x}
+    inputs = {network.inputs[0].name: x}
     (output,) = (port.name for port in plan.outputs)
-    got = plan.run(inputs)[output]
-    error = float(np.abs(got - expected).max() / np.abs(expected).max())
-    if not error < _TOLERANCE:
-        raise click.ClickException(f"{name} at batch {batch}: off by {error:.2g} of the largest")
-    ours = Contestant("convfind", True, host_timer(lambda: plan.run(inputs)), spin_s=0.0)
-    tasks = Contestant(
-        "tasks", True, lambda calls: plan.profile(inputs, rounds=calls).sum_ms, spin_s=0.0
-    )
-    summary = min if options["fastest"] else statistics.median
-    # The tasks take their turns, too: hosts are faster in one minute than in the next.
-    times = _times([ours, tasks, *subject.peers], options["rounds"], summary)
-    ours_ms, tasks_ms = times.pop(ours.name), times.pop(tasks.name)
     if options["profile"]:
         Console(stderr=True, width=240).print(plan.profile(inputs))
+    contestants = [
+        Contestant("convfind", True, host_timer(lambda: plan.run(inputs)), spin_s=0.0),
+        # The tasks take their turns, too: hosts are faster in one minute than in the next.
+        Contestant(
+            "tasks", True, lambda calls: plan.profile(inputs, rounds=calls).sum_ms, spin_s=0.0
+        ),
+    ]
+    schedule = plan.schedule
+    result = plan.run(inputs)[output]
+    return contestants, Facts(compiled, schedule.arena, schedule.constants, result, schedule.notes)
+
+
+def _peer(name: str, batch: int, threads: int, peer: str) -> tuple[list[Contestant], Array]:
+    """Make one of the others, none if its name is empty; and the result to expect."""
+    network, x, model, module = _network(name, batch)
+    if module is None:
+        expected = onnx_network.result_of(onnx_network.session_of(model, threads), x)
+        return [*_of_onnx_peers(model, x, threads, peer)], expected
+    import torch
+
+    from peers import torch_network
+
+    torch.set_num_threads(threads)
+    given = torch.from_numpy(x)
+    expected = torch_network.result_of(module, given)
+    made = _of_onnx_peers(onnx_network.model_of(network.graph()), x, threads, peer)
+    return [*made, *torch_network.contestants(module, given, [peer])], expected
+
+
+def _of_onnx_peers(model: Any, x: Array, threads: int, peer: str) -> Iterator[Contestant]:
+    """Yield a peer that runs ONNX models."""
+    if peer == "onnxruntime":
+        yield onnx_network.contestant(onnx_network.session_of(model, threads), x)
+    if peer == "openvino":
+        from peers import openvino_network
+
+        yield openvino_network.contestant(model, threads, x)
+
+
+def _compare(device: str, name: str, batch: int, options: dict[str, Any]) -> Row:
+    """Time ours and all others, each in a process of its own."""
+    with ExitStack() as stack:
+        ours = stack.enter_context(Apart(_ours, device, name, batch, options))
+        wanted = options["peers"].split(",")
+        made = [(name, batch, options["threads"], peer) for peer in wanted]
+        peers = [stack.enter_context(Apart(_peer, *one)) for one in made]
+        facts, expected = ours.facts, peers[0].facts
+        error = float(np.abs(facts.result - expected).max() / np.abs(expected).max())
+        if not error < _TOLERANCE:
+            msg = f"{name} at batch {batch}: off by {error:.2g} of the largest"
+            raise click.ClickException(msg)
+        summary = min if options["fastest"] else statistics.median
+        contestants = [one for seat in (ours, *peers) for one in seat.contestants]
+        times = _times(contestants, options["rounds"], summary)
+    ours_ms, tasks_ms = (times.pop(one.name) for one in ours.contestants)
     return Row(
         network=name,
         batch=batch,
         ours_ms=ours_ms,
         tasks_ms=tasks_ms,
-        compile_s=compiled,
-        arena_mb=plan.schedule.arena / 1e6,
-        constants_mb=plan.schedule.constants / 1e6,
+        compile_s=facts.compile_s,
+        arena_mb=facts.arena / 1e6,
+        constants_mb=facts.constants / 1e6,
         peers_ms=times,
         ratio=min(times.values()) / ours_ms if times else None,
         error=error,
-        notes=plan.schedule.notes,
+        notes=facts.notes,
     )
 
 
@@ -233,12 +250,13 @@ def main(
     # Before any runtime starts its threads.
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-options["threads"] :])
     os.environ["OMP_NUM_THREADS"] = str(options["threads"])
-    rows: list[Row] = []
     with convfind.open(device) as handle:
         title = f"{handle.target.name}, {handle.target.platform}, {handle.target.driver}"
-        for name in _ALL if networks == "all" else networks.split(","):
-            for batch in map(int, batches.split(",")):
-                rows.append(_compare(handle, name, batch, {**options, "profile": profile}))
+    rows = [
+        _compare(device, name, int(batch), {**options, "profile": profile})
+        for name in (_ALL if networks == "all" else networks.split(","))
+        for batch in batches.split(",")
+    ]
     ratios = [row.ratio for row in rows if row.ratio is not None]
     mean = statistics.geometric_mean(ratios) if ratios else None
     if as_json:

@@ -34,6 +34,7 @@ def session_of(model: onnx.ModelProto, threads: int) -> ort.InferenceSession:
     """Return ONNX Runtime with a model."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
+    options.log_severity_level = 3
     return ort.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
