@@ -13,7 +13,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,6 @@ import convfind
 from convfind.cli.progress import ProgressBar
 from convfind_networks import Network
 from models import MODELS
-from peers import onnx_network
 from peers.apart import Apart
 from peers.timing import Contestant, host_timer
 
@@ -60,7 +59,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is to be known of our plan beside its times."""
+    """The figures of our plan beside its times."""
 
     compile_s: float
     arena: int
@@ -121,6 +120,8 @@ def _ours(
 
 def _peer(name: str, batch: int, threads: int, peer: str) -> tuple[list[Contestant], Array]:
     """Make one of the others, none if its name is empty; and the result to expect."""
+    from peers import onnx_network
+
     network, x, model, module = _network(name, batch)
     if module is None:
         expected = onnx_network.result_of(onnx_network.session_of(model, threads), x)
@@ -139,6 +140,8 @@ def _peer(name: str, batch: int, threads: int, peer: str) -> tuple[list[Contesta
 def _of_onnx_peers(model: Any, x: Array, threads: int, peer: str) -> Iterator[Contestant]:
     """Yield a peer that runs ONNX models."""
     if peer == "onnxruntime":
+        from peers import onnx_network
+
         yield onnx_network.contestant(onnx_network.session_of(model, threads), x)
     if peer == "openvino":
         from peers import openvino_network
@@ -149,10 +152,10 @@ def _of_onnx_peers(model: Any, x: Array, threads: int, peer: str) -> Iterator[Co
 def _compare(device: str, name: str, batch: int, options: dict[str, Any]) -> Row:
     """Time ours and all others, each in a process of its own."""
     with ExitStack() as stack:
-        ours = stack.enter_context(Apart(_ours, device, name, batch, options))
+        ours = stack.enter_context(closing(Apart(_ours, device, name, batch, options)))
         wanted = options["peers"].split(",")
         made = [(name, batch, options["threads"], peer) for peer in wanted]
-        peers = [stack.enter_context(Apart(_peer, *one)) for one in made]
+        peers = [stack.enter_context(closing(Apart(_peer, *one))) for one in made]
         facts, expected = ours.facts, peers[0].facts
         error = float(np.abs(facts.result - expected).max() / np.abs(expected).max())
         if not error < _TOLERANCE:

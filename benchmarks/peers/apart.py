@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from peers.timing import Contestant
 
@@ -28,7 +27,7 @@ class Apart:
         """Start the process and wait until all is made. Raises what the function raises."""
         context = multiprocessing.get_context("spawn")
         self._asking, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, make, arguments), daemon=True)
+        self._process = context.Process(target=_serve, args=(theirs, make, arguments))
         self._process.start()
         theirs.close()
         try:
@@ -46,17 +45,6 @@ class Apart:
         self._asking.close()
         self._process.join(10)
         self._process.kill()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _time_ms(self, at: int, calls: int) -> float:
         self._asking.send((at, calls))

@@ -8,8 +8,10 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -126,6 +128,34 @@ def test_a_tensor_at_an_odd_address_is_copied(kernel: Kernel, place: DevicePlace
     torch.testing.assert_close(way(place).run(given), torch.conv2d(given["x"], given["w"]))
     assert kernel.launches[0][0] % 16 == 0
     assert in_place(given["w"]) is given["w"]
+
+
+def test_plans_work_on_pytorchs_own_memory_by_addresses(
+    driver: StandinDriver, kernel: Kernel, place: DevicePlace
+) -> None:
+    plans = pytest.importorskip("convfind_networks.plan")
+    tensor_type = pytest.importorskip("convfind_networks.tensor_type").TensorType
+    convolution, device = way(place).convolution, place.handle.session.device
+
+    def port(name: str, memory: str, *shape: int) -> Any:
+        kind = tensor_type(np.dtype(np.float32), shape)
+        return plans.Port(name, kind, plans.Place(memory))
+
+    schedule: Any = SimpleNamespace(
+        inputs=(port("a", "x", 2, 3, 8, 8), port("b", "w", 4, 3, 3, 3), port("none", "", 0)),
+        outputs=(port("c", "y", 2, 4, 6, 6),),
+    )
+    scratch = {"workspace": device.allocate(SCRATCH)}
+    plan = plans.Plan(schedule, place.handle, (), convolution.invoker, scratch)
+    driver.journal.clear()
+    for _ in range(2):
+        x, w = torch.randn(2, 8, 8, 3).permute(0, 3, 1, 2), torch.randn(4 * 27 + 1)[1:]
+        given = {"b": w.view(4, 3, 3, 3), "none": torch.empty(0), "a": x.requires_grad_()}
+        (y,) = place.run_network(plan, given)
+        torch.testing.assert_close(y, torch.conv2d(x, given["b"]).detach())
+        assert kernel.launches[-1][3] == y.data_ptr()
+        assert all(address % 16 == 0 for address in kernel.launches[-1])
+    assert [entry[0] for entry in driver.journal] == ["launch"] * 2
 
 
 def test_kernels_of_a_captured_call_stay_loaded(

@@ -112,6 +112,13 @@ def test_commands_ask_for_what_plans_permit_and_demand(model: Path) -> None:
     assert (problem.accuracy, problem.deterministic) == ("normal", False)
 
 
+def test_what_a_plan_was_compiled_with_does_not_change(model: Path) -> None:
+    made = document("compile", model, *QUICK)
+    for asked in (("--accuracy", "strict"), ("--channels-last",), ("--set", "batch=2")):
+        error = run("run", made["plan"], "--device", "opencl:cpu", *asked, code=2).stderr
+        assert f"is compiled already; {asked[0]}: compile its model again" in error
+
+
 def test_a_plan_that_is_none_is_an_error_of_one_line(tmp_path: Path) -> None:
     path = tmp_path / "a.plan"
     path.write_bytes(b"nothing")

@@ -56,7 +56,8 @@ class Columns:
         while side > least and rows * -(-pieces // side) < wanted:
             side //= 2
         groups = rows * -(-pieces // side)
-        largest = min(_LARGEST_GROUP, target.max_work_group)
+        room = target.local_memory // (four * arithmetic.size)  # an item keeps its sums there
+        largest = min(_LARGEST_GROUP, target.max_work_group, room)
         while (
             groups < wanted
             and 2 * group <= largest

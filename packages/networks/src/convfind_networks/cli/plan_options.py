@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from convfind.cli.app import App
 from convfind.cli.find import open_handle
@@ -104,6 +105,8 @@ def takes_plan(function: Function) -> Function:
         policy: dict[str, Any],
         **others: Any,
     ) -> None:
+        if model.suffix == PLAN_SUFFIX:
+            _refuse_what_is_decided(model)
         how = {name: others.pop(name) for name in _HOW}
         source = PlanSource(app, model, shapes, device, policy, how)
         function(app, source=source, **others)
@@ -112,6 +115,20 @@ def takes_plan(function: Function) -> Function:
         command = option(command)
     takes_model = click.argument("model", type=click.Path(path_type=Path), metavar="MODEL")
     return takes_model(shapes_option(command))
+
+
+def _refuse_what_is_decided(path: Path) -> None:
+    """Refuse options that a plan was compiled with, or without. Raises `click.UsageError`."""
+    context = click.get_current_context()
+    given = {
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name in ("shapes", *_HOW)
+        and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
+    }
+    if given:
+        names = ", ".join(sorted(given))
+        raise click.UsageError(f"{path} is compiled already; {names}: compile its model again")
 
 
 def summary_of(plan: Plan) -> tuple[str, ...]:

@@ -23,8 +23,8 @@ from convfind_solvers_direct.programs import GPU
 _ITEMS, _MOST_ROWS, _MOST_COLUMNS = 64, 4, 4
 #: Loads of an item from which on more items share a sum.
 _LOADS = 2
-#: Results are counted in 32 bits; with more images their product is a large one.
-_MOST_RESULTS, _MOST_IMAGES = 2**26, 256
+#: Work-items are counted in 32 bits; with more images the product is a large one.
+_MOST_COUNTED, _MOST_IMAGES = 2**26, 256
 #: The shares of the peak that sums reach, of the bandwidth of memory, and of it that caches have.
 _ARITHMETIC_SHARE, _BANDWIDTH_SHARE, _CACHES_SHARE = 0.25, 0.85, 1.2
 #: The least index: above that of matrix products, whose tiles are nearly empty here.
@@ -47,10 +47,11 @@ class GpuDots(RecipeSolver):
         batch, channels, *spatial = problem.x_shape
         if max(spatial) > 1:
             return Rejected(Reason.SIZE_LIMIT, "is for images of one pixel")
-        if batch > _MOST_IMAGES or batch * problem.w_shape[0] > _MOST_RESULTS:
-            return Rejected(Reason.SIZE_LIMIT, f"at most {_MOST_IMAGES} images")
-        if channels > _MOST_RESULTS:
-            return Rejected(Reason.SIZE_LIMIT, f"{channels} channels")
+        if batch > _MOST_IMAGES:
+            return Rejected(Reason.SIZE_LIMIT, f"at most {_MOST_IMAGES} images, not {batch}")
+        if (largest := max(batch * problem.w_shape[0], channels)) > _MOST_COUNTED:
+            detail = f"at most {_MOST_COUNTED} results and channels, not {largest}"
+            return Rejected(Reason.SIZE_LIMIT, detail)
         if target.max_work_group < _ITEMS:
             return Rejected(Reason.WORK_GROUP, f"needs {_ITEMS} work-items")
         return APPLICABLE

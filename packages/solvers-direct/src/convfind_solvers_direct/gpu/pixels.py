@@ -51,13 +51,13 @@ class PixelsConv(GpuConv):
         is_strided, is_low = max(shape.stride) > 1, shape.out[0] <= _LOW
         if wide and target.is_amd:
             rows, columns = 4, 2  # AMD's compiler unrolls fewer rows before it spills
-        elif wide and is_narrow and not is_strided:
-            rows, columns = 2, 4
-        elif wide and is_strided and not shape.is_gradient and not (is_low and not is_narrow):
-            # Reads fewer rows twice, which with strides are longer.
-            rows, columns = (7 if is_low else 8) if is_narrow else 12, 1
-        elif wide:
+        elif wide and shape.is_gradient and is_strided:
             rows, columns = 7, 2
+        elif wide and is_narrow:
+            rows, columns = (7 if is_low else 8, 1) if is_strided else (2, 4)
+        elif wide:
+            # More rows read fewer of the source twice, which with strides are longer.
+            rows, columns = (12, 1) if is_strided and not is_low else (7, 2)
         elif paired:
             rows, columns = 7, 2 if is_strided else 4
         elif shape.channels > 1:
