@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,31 @@ def test_runtimes_are_compared_in_turns(model: Path, peer: str) -> None:
     assert found["ratio"] > 0
     table = run("bench", model, *QUICK, "--rounds", 1, "--against", peer).stdout
     assert "times as fast" in table
+
+
+def test_runtimes_are_in_processes_of_their_own(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("onnxruntime")
+    monkeypatch.delitem(sys.modules, "onnxruntime")
+    document("bench", model, *QUICK, "--rounds", 1, "--against", "onnxruntime")
+    assert "onnxruntime" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("library", "expected"),
+    [
+        ("raise ImportError", "onnxruntime is not installed: python -m pip install onnxruntime"),
+        ("import os; os._exit(3)", "the process of onnxruntime ended"),
+    ],
+)
+def test_a_runtime_that_fails_is_an_error_of_one_line(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str, expected: str
+) -> None:
+    (tmp_path / "onnxruntime.py").write_text(library)
+    monkeypatch.syspath_prepend(tmp_path)
+    error = run("bench", model, *QUICK, "--against", "onnxruntime", code=1).stderr
+    assert error.splitlines()[-1] == f"error: {expected}"
 
 
 def test_exported_programs_are_compared_with_torch(tmp_path: Path) -> None:

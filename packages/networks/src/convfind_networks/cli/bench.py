@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import multiprocessing
 import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +17,13 @@ import click
 import numpy as np
 
 from convfind.cli.app import App, Command, new_table
-from convfind_networks.cli.plan_options import PLAN_SUFFIX, PlanSource, takes_plan
+from convfind_networks.cli.plan_options import PlanSource, takes_plan
 from convfind_networks.plan.profile import random_inputs
 
 Inputs = Mapping[str, np.ndarray[Any, Any]]
 
 #: Peers' threads spin after a call, and would take a core from whoever comes next.
 _PAUSE_S = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Contestant:
-    """A runner of the network; its samples in ms are added as it runs."""
-
-    name: str
-    run: Callable[[], object]
-    samples: list[float]
 
 
 @click.command(cls=Command)
@@ -43,32 +36,36 @@ class Contestant:
 def bench(app: App, source: PlanSource, rounds: int, peers: str) -> None:
     """Time whole runs of MODEL, copies of inputs and outputs included.
 
-    All runtimes get the same number of threads and run in turns, with a pause in between.
+    All runtimes get the same number of threads, each in a process of its own, and run in turns,
+    with a pause in between.
 
     \b
     Examples:
       convfind network bench resnet50.onnx --set batch=4 --against onnxruntime,openvino
       convfind network bench resnet50.pt2 --against torch --json
     """
-    names = [name for name in peers.split(",") if name]
-    makers = [_maker(name, source.path) for name in names]
-    with source.opened() as plan:
+    names = [name for name in dict.fromkeys(peers.split(",")) if name]
+    for name in names:
+        _check(name, source.path)
+    with ExitStack() as stack:
+        plan = stack.enter_context(source.opened())
         inputs = random_inputs(plan)
         threads = plan.handle.target.compute_units or os.cpu_count() or 1
-        contestants = [Contestant("convfind", lambda: plan.run(inputs), [])]
-        for make in makers:
-            contestants.extend(make(source.path, inputs, threads))
-        for one in contestants:
-            one.run()
-            one.run()
+        timers: dict[str, Callable[[], float]] = {
+            "convfind": lambda: _timed(lambda: plan.run(inputs))
+        }
+        for name in names:
+            timers[name] = stack.enter_context(_apart(name, source.path, inputs, threads))
+        for time_ms in timers.values():  # first runs are slower
+            time_ms()
+            time_ms()
+        samples: dict[str, list[float]] = {name: [] for name in timers}
         for _ in range(rounds):
-            for one in contestants:
+            for name, time_ms in timers.items():
                 time.sleep(_PAUSE_S)
-                began = time.perf_counter()
-                one.run()
-                one.samples.append((time.perf_counter() - began) * 1e3)
+                samples[name].append(time_ms())
         network, device, flops = plan.schedule.network, plan.schedule.device, plan.schedule.flops
-    medians = {one.name: statistics.median(one.samples) for one in contestants}
+    medians = {name: statistics.median(times) for name, times in samples.items()}
     best = min((ms for name, ms in medians.items() if name != "convfind"), default=None)
     ratio = None if best is None else best / medians["convfind"]
     if app.json:
@@ -78,48 +75,79 @@ def bench(app: App, source: PlanSource, rounds: int, peers: str) -> None:
                 "device": device,
                 "gflop": flops / 1e9,
                 "runs": [
-                    {"name": one.name, "median_ms": medians[one.name], "best_ms": min(one.samples)}
-                    for one in contestants
+                    {"name": name, "median_ms": medians[name], "best_ms": min(times)}
+                    for name, times in samples.items()
                 ],
                 "ratio": ratio,
             }
         )
         return
     table = new_table("runtime", "median ms", "best ms", "GFLOP/s", right=_NUMBERS)
-    for one in contestants:
-        median = medians[one.name]
-        speed = f"{flops / median / 1e6:,.1f}"
-        table.add_row(one.name, f"{median:.3f}", f"{min(one.samples):.3f}", speed)
+    for name, times in samples.items():
+        speed = f"{flops / medians[name] / 1e6:,.1f}"
+        table.add_row(name, f"{medians[name]:.3f}", f"{min(times):.3f}", speed)
     app.print(f"network  {network}", f"device   {device}", table)
     if ratio is not None:
         app.print(f"{ratio:.2f} times as fast as the best of the others")
 
 
 _NUMBERS = ("median ms", "best ms", "GFLOP/s")
-_Make = Callable[[Path, Inputs, int], Iterator[Contestant]]
 
 
-def _maker(name: str, path: Path) -> _Make:
-    """Return what makes a peer. Raises `click.BadParameter` where there is none for the model."""
-    suffixes, make = _PEERS.get(name, ((), None))
-    if make is None:
+def _check(name: str, path: Path) -> None:
+    """Raise `click.BadParameter` for a peer that is none, or that does not run such models."""
+    if name not in _PEERS:
         raise click.BadParameter(f"{name!r} is none of {', '.join(_PEERS)}", param_hint="--against")
-    if path.suffix not in suffixes or path.suffix == PLAN_SUFFIX:
-        what = f"{name} runs {' and '.join(suffixes)}, not {path.name}"
+    suffix, _ = _PEERS[name]
+    if path.suffix != suffix:
+        what = f"{name} runs {suffix}, not {path.name}"
         raise click.BadParameter(what, param_hint="--against")
-    return make
 
 
-def _onnxruntime(path: Path, inputs: Inputs, threads: int) -> Iterator[Contestant]:
+@contextmanager
+def _apart(name: str, path: Path, inputs: Inputs, threads: int) -> Iterator[Callable[[], float]]:
+    """Make a peer in a process of its own, where no other's threads and libraries are."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+
+        def ask(function: Callable[..., Any], *arguments: object) -> Any:
+            try:
+                return process.submit(function, *arguments).result()
+            except BrokenExecutor:
+                raise click.ClickException(f"the process of {name} ended") from None
+
+        ask(_make, name, path, dict(inputs), threads)
+        yield lambda: ask(_time_ms)
+
+
+#: What runs the network, in the process of a peer.
+_runs: list[Callable[[], object]] = []
+
+
+def _make(name: str, path: Path, inputs: Inputs, threads: int) -> None:
+    _, make = _PEERS[name]
+    _runs.append(make(path, inputs, threads))
+
+
+def _time_ms() -> float:
+    return _timed(*_runs)
+
+
+def _timed(run: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    run()
+    return (time.perf_counter() - began) * 1e3
+
+
+def _onnxruntime(path: Path, inputs: Inputs, threads: int) -> Callable[[], object]:
     onnxruntime = _installed("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    yield Contestant("onnxruntime", lambda: session.run(None, dict(inputs)), [])
+    return lambda: session.run(None, dict(inputs))
 
 
-def _openvino(path: Path, inputs: Inputs, threads: int) -> Iterator[Contestant]:
+def _openvino(path: Path, inputs: Inputs, threads: int) -> Callable[[], object]:
     openvino = _installed("openvino")
     core = openvino.Core()
     core.set_property("CPU", {"INFERENCE_NUM_THREADS": threads})
@@ -128,7 +156,13 @@ def _openvino(path: Path, inputs: Inputs, threads: int) -> Iterator[Contestant]:
     # The precision of the model, where OpenVINO would take the fastest that the CPU has.
     options = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
     request = core.compile_model(read, "CPU", options).create_infer_request()
-    yield Contestant("openvino", lambda: request.infer(dict(inputs)), [])
+    return lambda: request.infer(dict(inputs))
+
+
+def _torch(path: Path, inputs: Inputs, threads: int) -> Callable[[], object]:
+    from convfind_networks.from_torch.reading import runner_of
+
+    return runner_of(path, list(inputs.values()), threads)
 
 
 def _installed(name: str) -> Any:
@@ -139,14 +173,9 @@ def _installed(name: str) -> Any:
         raise click.ClickException(message) from None
 
 
-def _torch(path: Path, inputs: Inputs, threads: int) -> Iterator[Contestant]:
-    from convfind_networks.from_torch.reading import runner_of
-
-    yield Contestant("torch", runner_of(path, list(inputs.values()), threads), [])
-
-
-_PEERS: dict[str, tuple[tuple[str, ...], _Make]] = {
-    "onnxruntime": ((".onnx",), _onnxruntime),
-    "openvino": ((".onnx",), _openvino),
-    "torch": ((".pt2",), _torch),
+#: Who runs which files.
+_PEERS: dict[str, tuple[str, Callable[[Path, Inputs, int], Callable[[], object]]]] = {
+    "onnxruntime": (".onnx", _onnxruntime),
+    "openvino": (".onnx", _openvino),
+    "torch": (".pt2", _torch),
 }
