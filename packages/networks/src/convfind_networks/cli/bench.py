@@ -119,7 +119,7 @@ def _apart(name: str, path: Path, inputs: Inputs, threads: int) -> Iterator[Call
         yield lambda: ask(_time_ms)
 
 
-#: What runs the network, in the process of a peer.
+#: The runner of the network, in the process of a peer.
 _runs: list[Callable[[], object]] = []
 
 
