@@ -25,6 +25,7 @@ from convfind_networks.ops import (
     MatMul,
     Op,
     Pad,
+    PadMode,
     PoolKind,
     Reduce,
     ReduceFunction,
@@ -65,6 +66,15 @@ def test_what_changes_nothing_is_removed(op: Op) -> None:
     result = remove_identities(graph)
     assert_same_results(graph, result)
     assert [node.op for node in result.nodes] == [TANH, TANH]
+
+
+@pytest.mark.parametrize("mode", PadMode)
+def test_a_padding_that_cuts_off_as_much_as_it_adds_stays(mode: PadMode) -> None:
+    op = Pad((0, -1, 2), (0, 1, -2), mode)
+    graph = graph_of(lambda b, x: b.add(op, b.add(TANH, x)), X)
+    result = optimize(graph)
+    assert_same_results(graph, result)
+    assert [node.op for node in result.nodes] == [TANH, op]
 
 
 def test_an_output_may_be_an_input_or_another_output() -> None:
