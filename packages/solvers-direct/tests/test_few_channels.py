@@ -25,6 +25,8 @@ from convfind_solvers_direct.gpu.chain import ChainConv
 from convfind_solvers_direct.gpu.conv import GpuDirect
 from convfind_solvers_direct.gpu.lines import LinesConv
 from convfind_solvers_direct.gpu.pixels import PixelsConv
+from convfind_solvers_direct.gpu.pixels_weights import PixelsWeights
+from convfind_solvers_direct.gpu.tiles import TilesConv
 from convfind_solvers_direct.gpu.wide import WideConv
 from convfind_solvers_direct.gpu.wide_weights import WideWeights
 from convfind_solvers_direct.nvidia.groups import GroupsConv
@@ -36,7 +38,14 @@ pytest_plugins = ["convfind.testing.fixtures"]
 FewChannels = CpuDirect | GpuDirect
 # These have tests of their own.
 OF_FEW_SHAPES = (
-    WideConv | WideWeights | LinesConv | ChainConv | GroupsConv | StagesConv | CpuGroupsWeights
+    WideConv
+    | WideWeights
+    | LinesConv
+    | ChainConv
+    | TilesConv
+    | GroupsConv
+    | StagesConv
+    | CpuGroupsWeights
 )
 SOLVERS = [
     solver
@@ -128,6 +137,27 @@ def test_items_of_some_channels_of_16_bits(
             (4, (9, 9), 1, {}),
         )
         if direction is Direction.FORWARD or not how.get("bias")
+    ]
+    lanes = {solver.default_config(problem, device.target).integer("lanes") for problem in shapes}
+    assert lanes == {1, 2, 4}
+    report = assert_solver(solver, device, shapes=shapes, every_variant=False)
+    assert len(report.problems) == len(shapes)
+
+
+@pytest.mark.parametrize("dtype", [DataType.FLOAT16, DataType.BFLOAT16])
+def test_weights_of_some_channels_of_16_bits(dtype: DataType, convfind_device: Device) -> None:
+    solver, device = PixelsWeights(), mostly_as_written(as_small_gpu(convfind_device))
+    shapes = [
+        problem_of(solver, (2, c, *size), (c, 1, *w), groups=c, padding=1, stride=s, dtype=dtype)
+        for c, size, w, s in (
+            (12, (9, 11), (3, 3), 1),
+            (40, (17, 19), (3, 3), 1),
+            (8, (9, 11), (3, 3), 2),
+            (6, (9, 11), (3, 2), 1),
+            (10, (9, 11), (5, 5), 2),
+            (4, (9, 11), (9, 9), 1),
+            (7, (9, 11), (3, 3), 1),
+        )
     ]
     lanes = {solver.default_config(problem, device.target).integer("lanes") for problem in shapes}
     assert lanes == {1, 2, 4}

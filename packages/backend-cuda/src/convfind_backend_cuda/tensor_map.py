@@ -21,10 +21,7 @@ _TYPES = {
 
 
 def tensor_map(argument: TensorMapArg, address: int) -> bytes:
-    """Return the map of a tensor at an address. Raises `LaunchError` where there is none.
-
-    Rows of 128 bytes lie in local memory with a swizzle of 128 bytes.
-    """
+    """Return the map of a tensor at an address. Raises `LaunchError` where there is none."""
     size = argument.dtype.size
     kind = "TFLOAT32" if argument.rounds else _TYPES[argument.dtype]
     dtype = _value("CUtensorMapDataType", "DATA_TYPE", kind)
@@ -33,7 +30,7 @@ def tensor_map(argument: TensorMapArg, address: int) -> bytes:
     strides = [driver.cuuint64_t(number * size) for number in argument.strides]
     layout = (
         _value("CUtensorMapInterleave", "INTERLEAVE", "NONE"),
-        _value("CUtensorMapSwizzle", "SWIZZLE", "128B"),
+        _value("CUtensorMapSwizzle", "SWIZZLE", "128B" if argument.spreads else "NONE"),
         _value("CUtensorMapL2promotion", "L2_PROMOTION", "L2_256B"),
         _value("CUtensorMapFloatOOBfill", "FLOAT_OOB_FILL", "NONE"),
     )

@@ -27,6 +27,7 @@ from convfind_solvers_direct.gpu.pixels import PixelsConv
 from convfind_solvers_direct.gpu.pixels_weights import PixelsWeights
 from convfind_solvers_direct.gpu.planes import PlanesConv
 from convfind_solvers_direct.gpu.planes_weights import PlanesWeights
+from convfind_solvers_direct.gpu.tiles import TilesConv
 from convfind_solvers_direct.gpu.upsampled import UpsampledConv
 from convfind_solvers_direct.gpu.wide import WideConv
 from convfind_solvers_direct.gpu.wide_weights import WideWeights
@@ -35,7 +36,7 @@ from convfind_solvers_direct.nvidia.groups import GroupsConv
 from convfind_solvers_direct.nvidia.stages import StagesConv
 
 _ONE_LAUNCH: tuple[type[OneLaunch], ...] = (
-    *(GroupsConv, StagesConv, BandsConv, WideConv, LinesConv, PlanesConv, PixelsConv),
+    *(GroupsConv, StagesConv, TilesConv, BandsConv, WideConv, LinesConv, PlanesConv, PixelsConv),
 )
 
 

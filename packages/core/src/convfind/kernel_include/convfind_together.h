@@ -7,6 +7,11 @@
 
 // Numbers of FLOAT32, FLOAT16 or BFLOAT16 in global memory; `count` is a literal, or a macro for one.
 #define CF_LOAD_TOGETHER(dtype, count, array, pointer) CF_TOGETHER(CF_LOAD_, dtype, count)(array, pointer)
+// The same in two steps: CF_PACKED is the type of what lies in memory, which takes half the registers where numbers have
+// 16 bits; a variable of it becomes numbers where it is used.
+#define CF_PACKED(dtype, count) CF_TOGETHER(CF_PACKED_, dtype, count)
+#define CF_LOAD_PACKED(dtype, count, pointer) (*(CF_GLOBAL const CF_PACKED(dtype, count) *)(pointer))
+#define CF_UNPACK(dtype, count, array, packed) CF_TOGETHER(CF_UNPACK_, dtype, count)(array, packed)
 #define CF_STORE_TOGETHER(dtype, count, pointer, array) CF_TOGETHER(CF_STORE_, dtype, count)(pointer, array)
 #define CF_TOGETHER(doing, dtype, count) CF_TOGETHER_EXPANDED(doing, dtype, count)
 #define CF_TOGETHER_EXPANDED(doing, dtype, count) doing##dtype##_BY_##count
@@ -34,8 +39,24 @@
 #define CF_STORE_BFLOAT16_BY_8(pointer, array) \
   (*(CF_GLOBAL ushort8 *)(pointer) = CF_GATHER_8(ushort8, cf_bfloat16, array))
 
-#define CF_WIDENED(count, pointer) \
-  as_float##count(convert_uint##count(*(CF_GLOBAL const ushort##count *)(pointer)) << 16)
+#define CF_PACKED_FLOAT32_BY_1 float
+#define CF_PACKED_FLOAT32_BY_2 float2
+#define CF_PACKED_FLOAT32_BY_4 float4
+#define CF_PACKED_FLOAT16_BY_2 ushort2
+#define CF_PACKED_FLOAT16_BY_4 ushort4
+#define CF_PACKED_BFLOAT16_BY_2 ushort2
+#define CF_PACKED_BFLOAT16_BY_4 ushort4
+#define CF_UNPACK_FLOAT32_BY_1(array, packed) ((array)[0] = (packed))
+#define CF_UNPACK_FLOAT32_BY_2(array, packed) CF_SPREAD_2(array, packed)
+#define CF_UNPACK_FLOAT32_BY_4(array, packed) CF_SPREAD_4(array, packed)
+#define CF_UNPACK_FLOAT16_BY_2(array, packed) CF_SPREAD_2(array, vload_half2(0, (__private const half *)&(packed)))
+#define CF_UNPACK_FLOAT16_BY_4(array, packed) CF_SPREAD_4(array, vload_half4(0, (__private const half *)&(packed)))
+#define CF_UNPACK_BFLOAT16_BY_2(array, packed) CF_SPREAD_2(array, CF_WIDE(2, packed))
+#define CF_UNPACK_BFLOAT16_BY_4(array, packed) CF_SPREAD_4(array, CF_WIDE(4, packed))
+
+#define CF_PACKED_ZERO(dtype, count) ((CF_PACKED(dtype, count))(0))
+#define CF_WIDE(count, packed) as_float##count(convert_uint##count(packed) << 16)
+#define CF_WIDENED(count, pointer) CF_WIDE(count, *(CF_GLOBAL const ushort##count *)(pointer))
 #define CF_SPREAD_2(array, vector)  \
   do {                              \
     const float2 cf_vector = vector; \
@@ -91,6 +112,27 @@ struct alignas(COUNT * sizeof(Element)) cf_Together {
 #define CF_STORE_BFLOAT16_BY_4(pointer, array) CF_STORE_COUNTED(BFLOAT16, 4, pointer, array)
 #define CF_STORE_BFLOAT16_BY_8(pointer, array) CF_STORE_COUNTED(BFLOAT16, 8, pointer, array)
 
+#define CF_PACKED_FLOAT32_BY_1 cf_Together<float, 1>
+#define CF_PACKED_FLOAT32_BY_2 cf_Together<float, 2>
+#define CF_PACKED_FLOAT32_BY_4 cf_Together<float, 4>
+#define CF_PACKED_FLOAT16_BY_2 cf_Together<CF_HALF, 2>
+#define CF_PACKED_FLOAT16_BY_4 cf_Together<CF_HALF, 4>
+#define CF_PACKED_BFLOAT16_BY_2 cf_Together<CF_USHORT, 2>
+#define CF_PACKED_BFLOAT16_BY_4 cf_Together<CF_USHORT, 4>
+#define CF_UNPACK_FLOAT32_BY_1(array, packed) CF_UNPACK_COUNTED(FLOAT32, 1, array, packed)
+#define CF_UNPACK_FLOAT32_BY_2(array, packed) CF_UNPACK_COUNTED(FLOAT32, 2, array, packed)
+#define CF_UNPACK_FLOAT32_BY_4(array, packed) CF_UNPACK_COUNTED(FLOAT32, 4, array, packed)
+#define CF_UNPACK_FLOAT16_BY_2(array, packed) CF_UNPACK_COUNTED(FLOAT16, 2, array, packed)
+#define CF_UNPACK_FLOAT16_BY_4(array, packed) CF_UNPACK_COUNTED(FLOAT16, 4, array, packed)
+#define CF_UNPACK_BFLOAT16_BY_2(array, packed) CF_UNPACK_COUNTED(BFLOAT16, 2, array, packed)
+#define CF_UNPACK_BFLOAT16_BY_4(array, packed) CF_UNPACK_COUNTED(BFLOAT16, 4, array, packed)
+
+#define CF_PACKED_ZERO(dtype, count) CF_PACKED(dtype, count)()
+#define CF_UNPACK_COUNTED(dtype, count, array, packed)                                         \
+  do {                                                                                         \
+    CF_UNROLL                                                                                  \
+    for (int cf_e = 0; cf_e < count; ++cf_e) (array)[cf_e] = CF_LOAD(dtype, (packed).at, cf_e); \
+  } while (0)
 #define CF_LOAD_COUNTED(dtype, count, array, pointer)                                      \
   do {                                                                                     \
     const cf_Together<CF_TYPE(dtype), count> cf_of =                                       \

@@ -82,8 +82,7 @@ class TensorMapArg:
     """A kernel argument that tells the copy engine of an NVIDIA GPU about a tensor in memory.
 
     It is CUDA's tensor map, for Hopper's ``cp.async.bulk.tensor``. A copy has zeros for places
-    outside of the tensor. Rows of 128 bytes lie in local memory with their 16-byte pieces spread
-    over the banks ("a swizzle of 128 bytes").
+    outside of the tensor.
 
     Attributes:
         offset: bytes before the tensor (a multiple of the alignment).
@@ -93,6 +92,8 @@ class TensorMapArg:
         box: elements of a copy along each axis; with ``windows`` elements of a position, and
             positions.
         windows: what positions are copied of images of sizes channels, columns, rows, images.
+        spreads: whether rows, of 128 bytes, lie in local memory with their 16-byte pieces spread
+            over the banks ("a swizzle of 128 bytes").
     """
 
     memory: str
@@ -103,6 +104,7 @@ class TensorMapArg:
     box: tuple[int, ...]
     rounds: bool = False
     windows: Windows | None = None
+    spreads: bool = True
 
 
 Argument = BufferArg | ScalarArg | LocalArg | TensorMapArg

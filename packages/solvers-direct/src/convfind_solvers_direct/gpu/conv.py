@@ -22,7 +22,7 @@ from convfind.kit.recipe_solver import Limit
 from convfind.problem import PACKED_TRAITS, ConvProblem, Trait
 from convfind.solver import GPUS, Applicability, Config, Domain, Reason, Rejected
 from convfind.solver.defines import DefineValue
-from convfind.solver.recipe import Memory, Recipe, ScalarArg
+from convfind.solver.recipe import Memory, Recipe, ScalarArg, TensorMapArg
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import Algorithm, DataType
 from convfind_solvers_direct.programs import GPU
@@ -42,7 +42,7 @@ _FEWEST_ITEMS = 32
 ROWS = Parameter("rows", tuple(range(1, 17)), "rows of the result of an item")
 ITEMS = Parameter("items", (_FEWEST_ITEMS, 64, 128, 256), "of a work-group")
 #: Why a tile is not legal.
-_TILE_FITS = "it has to fit work-group, registers and local memory"
+TILE_FITS = "it has to fit work-group, registers and local memory"
 
 
 class GpuSolver(TunableVariant):
@@ -67,7 +67,7 @@ class TileSolver(GpuSolver):
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """Tiles that fit."""
         fits = partial(self.fits, window(problem), target)
-        return SearchSpace(self.parameters, (Constraint("tile", fits, _TILE_FITS),))
+        return SearchSpace(self.parameters, (Constraint("tile", fits, TILE_FITS),))
 
     @abstractmethod
     def fits(self, shape: Window, target: Target, config: Config) -> bool:
@@ -90,9 +90,13 @@ class GpuDirect(GpuSolver):
 
     def wti(self, problem: ConvProblem, target: Target) -> float | None:
         """All tensors moved once, or the sums where these take longer."""
-        memory = memory_seconds(problem.traffic, target, _BANDWIDTH_SHARE)
+        memory = memory_seconds(problem.traffic, target, self._bandwidth_share(problem))
         peak = peak_seconds(problem.flops, target)
         return max(0.8 * peak / max(memory, peak / self.arithmetic_share), 0.02)
+
+    def _bandwidth_share(self, problem: ConvProblem) -> float:
+        """Return the share of memory's bandwidth that tensors are moved at."""
+        return _BANDWIDTH_SHARE
 
     @abstractmethod
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
@@ -139,9 +143,17 @@ class OneLaunch(GpuDirect):
         macros = (shape.macros, work.macros, epilogue.defines)
         program = GPU.program(self._file, *macros, options=work.options)
         launch = Grid(program, f"direct_{self._file}", work.groups, work.items)(
-            *(shape.source, Memory.W, shape.result), *epilogue.arguments, *work.numbers
+            *(self._source(problem, shape, target, config), Memory.W, shape.result),
+            *epilogue.arguments,
+            *work.numbers,
         )
         return Recipe(self.solver_id, (launch,), config=config)
+
+    def _source(
+        self, problem: ConvProblem, shape: Window, target: Target, config: Config
+    ) -> str | TensorMapArg:
+        """Return the first argument: the source's memory, or a map that tells of it."""
+        return shape.source
 
     @abstractmethod
     def _work(self, problem: ConvProblem, shape: Window, target: Target, config: Config) -> Work:

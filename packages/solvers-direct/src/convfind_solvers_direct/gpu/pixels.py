@@ -26,6 +26,8 @@ _MOST_RESULTS = 64
 _LOW = 14
 #: Weights of a work-group in local memory.
 _MOST_KEPT = 12288
+#: The shares of memory's bandwidth, of 32 bits and 16.
+_BANDWIDTH_SHARE, _NARROW_SHARE = 0.8, 0.5
 
 
 class PixelsConv(GpuConv):
@@ -88,6 +90,10 @@ class PixelsConv(GpuConv):
             "the weights of a work-group have to fit local memory",
         )
         return SearchSpace(space.parameters, (*space.constraints, lanes, kept))
+
+    def _bandwidth_share(self, problem: ConvProblem) -> float:
+        # Registers wait for the loads of one row after the other.
+        return _BANDWIDTH_SHARE if problem.dtype is DataType.FLOAT32 else _NARROW_SHARE
 
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
         if target.local_memory < 4 * _MOST_KEPT:

@@ -16,6 +16,8 @@ from convfind_solvers_direct.window import Window, window
 _UNITS = 32
 #: Work-groups that fill a unit where items have channels in fours, as they do where taps are few.
 _LANES, _MOST_WIDE_TAPS, _WIDE_GROUPS_A_UNIT = 4, 9, 3
+#: Sums of an item that has channels in twos or fours; rows of y up to which an item takes one.
+_MOST_WIDE_WEIGHTS, _LOW = 50, 14
 #: Sums that an item keeps of filters with more taps in a row than these.
 _MOST_WIDE_SUMS, _NARROW = 48, 16
 #: Sums, gradients and a row of x of an item; so many gradients always fit.
@@ -35,22 +37,32 @@ class PixelsWeights(GpuWeights):
         return APPLICABLE
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:
-        """Four channels an item where their sums fit registers."""
+        """As many channels an item as have sums that fit registers."""
         config = super().default_config(problem, target)
         shape = window(problem)
-        if not _can_be_wide(shape, problem.dtype):
+        if (lanes := max(_lanes(shape, problem.dtype))) == 1:
             return config
-        rows = 2 if shape.stride[1] > 1 else 4
-        config = config.replace(lanes=_LANES, rows=min(rows, shape.out[0]), columns=2)
-        wanted = _WIDE_GROUPS_A_UNIT * target.compute_units // self._split(shape, config).groups
+        is_strided, groups = shape.stride[1] > 1, _WIDE_GROUPS_A_UNIT
+        if problem.dtype is DataType.FLOAT32:
+            rows, columns = 2 if is_strided else 4, 2
+        elif lanes < _LANES:
+            rows, columns = 7, 4
+        elif is_strided:
+            rows, columns = 7, 1
+        elif shape.out[0] <= _LOW:
+            rows, columns = 1, 7
+        else:
+            rows, columns, groups = 2, 2, 2 * groups
+        config = config.replace(lanes=lanes, rows=min(rows, shape.out[0]), columns=columns)
+        wanted = groups * target.compute_units // self._split(shape, config).groups
         return config.replace(parts=parts_of(wanted))
 
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
-        """As all, and lanes only for float32."""
+        """As all, and the numbers of channels that an item may have."""
         space = super().search_space(problem, target)
-        is_wide = _can_be_wide(window(problem), problem.dtype)
-        why = "four channels of float32 with few weights of their own each"
-        lanes = Constraint.among("lanes", ("lanes",), lambda lanes: is_wide or lanes == 1, why)
+        legal = _lanes(window(problem), problem.dtype)
+        why = "whole fours, or twos of 16 bits, of channels with few weights of their own each"
+        lanes = Constraint.among("lanes", ("lanes",), lambda lanes: lanes in legal, why)
         sums = (width := window(problem).window[1]) * self._chunk(window(problem), target)
         stepped = self._is_stepped(problem)
         kept = Constraint.among(
@@ -89,7 +101,7 @@ class PixelsWeights(GpuWeights):
     def _parameters(self, shape: Window) -> tuple[Parameter, ...]:
         return (
             Parameter("columns", (1, 2, 4, 7, 8), "columns of y that an item takes at a time"),
-            Parameter("lanes", (1, _LANES), "channels of an item"),
+            Parameter("lanes", (1, 2, _LANES), "channels of an item"),
         )
 
     def _constraints(self, shape: Window) -> tuple[Constraint, ...]:
@@ -97,10 +109,10 @@ class PixelsWeights(GpuWeights):
         return (Constraint.among("registers", sizes, lambda *n: math.prod(n) <= 64, why),)
 
 
-def _can_be_wide(shape: Window, dtype: DataType) -> bool:
-    return (
-        dtype is DataType.FLOAT32
-        and shape.channels == shape.filters == 1
-        and shape.groups % _LANES == 0
-        and shape.taps <= _MOST_WIDE_TAPS
-    )
+def _lanes(shape: Window, dtype: DataType) -> tuple[int, ...]:
+    """Return how many neighbouring channels an item may have: as many as are loaded at once."""
+    if shape.channels > 1 or shape.filters > 1:
+        return (1,)
+    wanted = (_LANES,) if dtype is DataType.FLOAT32 else (2, _LANES)
+    most = _MOST_WIDE_WEIGHTS
+    return (1, *(n for n in wanted if not shape.groups % n and n * shape.taps <= most))

@@ -3,14 +3,10 @@
 // An item computes ROWS x COLUMNS results of LANES neighbouring channels. It walks down the source, and
 // each row that it reads goes into all the results that the row meets. Neighbouring items are
 // neighbouring channels, then neighbouring columns: what they read in common is in the level-1 cache.
-#include "convfind_together.h"
-#include "gpu_window.h"
+#include "gpu_lanes.h"
 
 #ifndef COLUMNS
 #define COLUMNS 2   // neighbouring columns of the result; multiple of STRIDE_W with GRADIENT
-#endif
-#ifndef LANES
-#define LANES 1     // channels of an item: 1; where CHANNELS and FILTERS are 1 and groups a multiple of as many, 4, or 2 of 16 bits
 #endif
 #define COLUMN_SPAN SPAN(COLUMNS, FILTER_W, STRIDE_W, DILATION_W)
 #define COLUMNS_MEET(p, j) MEET(p, j, FILTER_W, STRIDE_W, DILATION_W)
@@ -19,24 +15,6 @@
 // With some channels an item, the weights of a work-group are copied to local memory: in device memory those of an
 // item's neighbour are LANES * TAPS elements further.
 #define KEEPS (LANES > 1 && UNROLLED)
-
-#if LANES > 1
-#define LOAD_LANES(array, pointer) CF_LOAD_TOGETHER(DTYPE, LANES, array, pointer)
-#else
-#define LOAD_LANES(array, pointer) ((array)[0] = LOAD(pointer, 0))
-#endif
-
-// Stores the results of an item's channels where CF_READS_RESULT is 0.
-#define STORE_LANES CF_JOIN(STORE_LANES_, DTYPE)
-#define STORE_LANES_FLOAT32(to, channel, sums, epilogue) cf_store_four_results(to, channel, 1, sums, epilogue)
-#define STORE_LANES_FLOAT16 STORE_NARROW_LANES
-#define STORE_LANES_BFLOAT16 STORE_NARROW_LANES
-#define STORE_NARROW_LANES(to, channel, sums, epilogue)                                                     \
-  do {                                                                                                      \
-    float results[LANES];                                                                                   \
-    FOR_UNROLLED(l, LANES) results[l] = CF_RESULT(DTYPE, (to) + l, (channel) + l, (sums)[l], epilogue);     \
-    CF_STORE_TOGETHER(DTYPE, LANES, to, results);                                                           \
-  } while (0)
 
 // Global size: (channels / LANES * columns / COLUMNS, in whole work-groups; rows / ROWS; images). Sizes s_
 // are the source's, r_ the result's; `shift`s before the first result align tiles with the strides.

@@ -4,7 +4,7 @@
 // first) or of UNITS neighbouring weights' channels (channels last). An item has the sums of CHUNK filter
 // rows of one channel of w in registers, and walks down x like the forward kernels. At the end items of
 // the same sums add up through local memory, in a fixed order.
-#include "gpu_window.h"
+#include "gpu_lanes.h"
 #include "gpu_edge.h"
 #include "gpu_stage.h"
 
@@ -16,9 +16,6 @@
 #endif
 #ifndef COLUMNS
 #define COLUMNS 1         // CHANNELS_LAST: neighbouring columns of y that an item takes at a time
-#endif
-#ifndef LANES
-#define LANES 1           // CHANNELS_LAST: channels of an item: 1; 4 for FLOAT32, see gpu_pixels.cl
 #endif
 #ifndef UNITS
 #define UNITS 32          // CHANNELS_LAST: LANES of the weights' channels of a work-group: divides ITEMS
@@ -54,11 +51,6 @@
 #else
 #define AT(pointer, offset) ((pointer) + (offset))
 #define STEP(pointer, offset) ((void)0)
-#endif
-#if LANES == 4
-#define LOAD_LANES(array, pointer) CF_LOAD4(array, pointer)
-#else
-#define LOAD_LANES(array, pointer) ((array)[0] = LOAD(pointer, 0))
 #endif
 
 // Global size: (ITEMS for each UNITS * LANES of the weights' channels, CHUNKS, parts). Steps are tiles of ROWS x

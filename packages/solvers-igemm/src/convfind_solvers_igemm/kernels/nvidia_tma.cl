@@ -10,7 +10,7 @@
 #define WIDE 1
 #include "convfind_nvidia_tile.h"
 #include "nvidia_result.h"
-#include "nvidia_tma.h"
+#include "convfind_nvidia_tma.h"
 
 #ifndef LINE
 #define LINE 1  // taps along w that read the same rows: 1, or all of the window

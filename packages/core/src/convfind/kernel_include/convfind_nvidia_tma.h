@@ -45,12 +45,20 @@ CF_INLINED void copy_windows(const CF_UINT to, const ulong map, const CF_UINT ba
       "l"(map), "r"(barrier), "r"(channel), "r"(w), "r"(h), "r"(image), "h"((CF_USHORT)off_w), "h"((CF_USHORT)off_h)
       : "memory");
 }
-// A box of a map of three axes.
+// A box of a map of three axes, and of four.
 CF_INLINED void copy_box(const CF_UINT to, const ulong map, const CF_UINT barrier, const int x, const int y,
                          const int z) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], "
       "[%2];" ::"r"(to),
       "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z)
+      : "memory");
+}
+CF_INLINED void copy_box_4(const CF_UINT to, const ulong map, const CF_UINT barrier, const int x, const int y, const int z,
+                           const int image) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
+      "[%2];" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(image)
       : "memory");
 }
