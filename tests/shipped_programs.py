@@ -72,8 +72,10 @@ LAYERS = (
     ),
     Layer((16, 64, 28, 28), (64, 1, 5, 5), stride=2, groups=64, solvers="direct-gpu-up*"),
     Layer((16, 120, 1, 1), (480, 120, 1, 1), solvers="direct-gpu-dots-fwd"),
-    Layer((16, 64, 28, 28), (64, 1, 5, 5), Layout.NHWC, FLOAT16, 2, 64, solvers="direct-gpu-n*"),
-    Layer((16, 64, 28, 28), (64, 1, 3, 3), Layout.NHWC, BFLOAT16, 1, 64, solvers="direct-gpu-n*"),
+    Layer((16, 64, 28, 28), (64, 1, 5, 5), Layout.NHWC, FLOAT16, 2, 64, solvers="direct-gpu-[nt]*"),
+    Layer(
+        (16, 64, 28, 28), (64, 1, 3, 3), Layout.NHWC, BFLOAT16, 1, 64, solvers="direct-gpu-[nt]*"
+    ),
     Layer((4, 320, 64, 64), (4, 320, 3, 3), solvers="direct-gpu-last-*-fwd"),
     Layer((8, 32, 256, 256), (3, 32, 9, 9), solvers="direct-gpu-last-*-fwd"),
     Layer((16, 1, 224, 224), (64, 1, 9, 9), solvers="direct-gpu-last-*-bwd-data"),

@@ -34,7 +34,7 @@ class PixelsConv(GpuConv):
     """Channels last."""
 
     channels_last = True
-    version = 2
+    version = 3
     _file = "gpu_pixels"
 
     def default_config(self, problem: ConvProblem, target: Target) -> Config:

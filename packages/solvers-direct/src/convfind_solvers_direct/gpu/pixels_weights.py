@@ -28,6 +28,7 @@ class PixelsWeights(GpuWeights):
     """Channels last."""
 
     channels_last = True
+    version = 3
 
     def _judge_sizes(self, problem: ConvProblem, shape: Window, target: Target) -> Applicability:
         if target.local_memory < 4 * 256 * shape.window[1]:

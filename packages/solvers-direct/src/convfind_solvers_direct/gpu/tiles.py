@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 from convfind.device.target import Target
 from convfind.kit.blocks import ceil_div, memory_seconds, peak_seconds
@@ -199,4 +200,5 @@ def _cost(shape: Window, dtype: DataType, config: Config, units: int) -> float:
         cost *= _LARGE_COST
     # An item reads its weights for all its results.
     cost *= 1 + 1 / (rows * columns)
-    return cost * places**_HALO_POWER * max(1.0, units / groups) ** _IDLE_POWER
+    idle = math.pow(max(1.0, units / groups), _IDLE_POWER)
+    return cost * math.pow(places, _HALO_POWER) * idle
