@@ -10,6 +10,7 @@ from convfind.solver import APPLICABLE, Applicability, Config, ConfigValue, Reas
 from convfind.solver.defines import DefineValue
 from convfind.solver.search_space import Constraint, Parameter, SearchSpace
 from convfind.types import DataType
+from convfind_solvers_direct.gpu.conv import most_weights
 from convfind_solvers_direct.gpu.weights import GpuWeights, Split, parts_of
 from convfind_solvers_direct.window import Window, window
 
@@ -41,7 +42,7 @@ class PixelsWeights(GpuWeights):
         """As many channels an item as have sums that fit registers."""
         config = super().default_config(problem, target)
         shape = window(problem)
-        if (lanes := max(_lanes(shape, problem.dtype))) == 1:
+        if (lanes := max(_lanes(shape, problem.dtype, target))) == 1:
             return config
         is_strided, groups = shape.stride[1] > 1, _WIDE_GROUPS_A_UNIT
         if problem.dtype is DataType.FLOAT32:
@@ -61,7 +62,7 @@ class PixelsWeights(GpuWeights):
     def search_space(self, problem: ConvProblem, target: Target) -> SearchSpace:
         """As all, and the numbers of channels that an item may have."""
         space = super().search_space(problem, target)
-        legal = _lanes(window(problem), problem.dtype)
+        legal = _lanes(window(problem), problem.dtype, target)
         why = "whole fours, or twos of 16 bits, of channels with few weights of their own each"
         lanes = Constraint.among("lanes", ("lanes",), lambda lanes: lanes in legal, why)
         sums = (width := window(problem).window[1]) * self._chunk(window(problem), target)
@@ -110,10 +111,11 @@ class PixelsWeights(GpuWeights):
         return (Constraint.among("registers", sizes, lambda *n: math.prod(n) <= 64, why),)
 
 
-def _lanes(shape: Window, dtype: DataType) -> tuple[int, ...]:
+def _lanes(shape: Window, dtype: DataType, target: Target) -> tuple[int, ...]:
     """Return how many neighbouring channels an item may have: as many as are loaded at once."""
     if shape.channels > 1 or shape.filters > 1:
         return (1,)
     wanted = (_LANES,) if dtype is DataType.FLOAT32 else (2, _LANES)
-    most = _MOST_WIDE_WEIGHTS
+    # AMD's compiler takes most of a minute over 50.
+    most = min(_MOST_WIDE_WEIGHTS, most_weights(target))
     return (1, *(n for n in wanted if not shape.groups % n and n * shape.taps <= most))
