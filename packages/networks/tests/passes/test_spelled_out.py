@@ -69,6 +69,7 @@ class Words:
 
 
 K = ActivationKind
+EXP = UnaryFunction.EXP
 Spelling = Callable[[Words, Value], Value]
 SPELLINGS: list[tuple[str, ActivationKind, Spelling]] = [
     ("x * sigmoid(x)", K.SILU, lambda w, x: w.times(x, w.act(K.SIGMOID, x))),
@@ -172,6 +173,26 @@ def test_what_is_nearly_one_stays(spelling: Spelling) -> None:
     result = recognize_activations(graph)
     assert_same_results(graph, result)
     assert [node.op for node in result.nodes] == [node.op for node in graph.nodes]
+
+
+@pytest.mark.parametrize("kind", [K.HARD_SIGMOID, K.SOFTPLUS, K.RELU, K.LEAKY_RELU])
+def test_numbers_of_more_dimensions_than_x_leave_the_result_those(kind: ActivationKind) -> None:
+    def make(b: GraphBuilder, x: Value) -> Value:
+        words = Words(b, False)
+        one, three, zero = (_numbers(b, (1, 1, 1, 1), (number,)) for number in (1, 3, 0))
+        match kind:
+            case K.HARD_SIGMOID:
+                return words.over(words.act(K.CLIP, words.plus(x, three), 0, 6), 6)
+            case K.SOFTPLUS:
+                return words.unary(UnaryFunction.LOG, words.plus(words.unary(EXP, x), one))
+            case K.RELU:
+                return b.add(Binary(BinaryFunction.MAX), x, zero)
+        return b.add(Binary(BinaryFunction.PRELU), x, three)
+
+    graph = graph_of(make, (2, 3, 4))
+    result = optimize(graph)
+    assert [result.values[name].shape for name in result.outputs.values()] == [(1, 2, 3, 4)]
+    assert_same_results(graph, result)
 
 
 def test_products_that_double_at_every_step_are_read_in_time() -> None:

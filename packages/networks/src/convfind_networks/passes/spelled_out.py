@@ -32,8 +32,11 @@ def recognize_activations(graph: Graph) -> Graph:
     for node in edit:
         if len(node.outputs) == 1 and edit.value(node.output).type.is_float:
             found = _Reader(edit).activation(node)
-            if found is not None:
-                x, activation = found
+            if found is None:
+                continue
+            x, activation = found
+            # Numbers may have more dimensions than x, and then so has the result.
+            if edit.value(x).type == edit.value(node.output).type:
                 edit.replace([node], Node(Activate(activation), (x,), node.outputs, node.name))
     return edit.graph()
 
@@ -138,7 +141,7 @@ class _Reader:
         """Read max(x, number) and min(x, number)."""
         for x, other in (node.inputs, node.inputs[::-1]):
             number = self._number(other)
-            if number is None or self.edit.value(x).type != self.edit.value(node.output).type:
+            if number is None:
                 continue
             if node.op == Binary(BinaryFunction.MAX):
                 if number == 0:
@@ -156,7 +159,7 @@ class _Reader:
         """Read PReLU with one slope for all channels, which convolutions can apply inside."""
         x, name = node.inputs
         slopes = self.edit.data(name)
-        if slopes is None or self.edit.value(x).type != self.edit.value(node.output).type:
+        if slopes is None:
             return None
         one = np.unique(slopes)
         if one.size != 1 or not np.isfinite(one[0]):
