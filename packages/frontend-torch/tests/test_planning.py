@@ -66,6 +66,16 @@ def test_a_graph_without_gradients_is_a_plan_that_follows_its_parameters() -> No
             torch.testing.assert_close(run(x), model(x), atol=1e-4, rtol=1e-4)
 
 
+def test_a_view_of_negated_numbers_is_an_input_as_any_other() -> None:
+    pytest.importorskip("convfind_networks")
+    model, x = Plain().eval(), torch.randn(2, 3, 8, 8)
+    run = torch.compile(model, backend="convfind", options={"mode": "FAST", "keep_faster": False})
+    negated = torch.complex(x, x).conj().imag
+    assert negated.is_neg()
+    with torch.no_grad():
+        torch.testing.assert_close(run(negated), model(-x), atol=1e-4, rtol=1e-4)
+
+
 def test_each_batch_size_and_memory_format_gets_a_plan() -> None:
     networks = pytest.importorskip("convfind_networks")
     if not hasattr(networks.Network, "compile"):

@@ -156,8 +156,8 @@ def host_array(tensor: torch.Tensor) -> Array:
 
 
 def network_array(tensor: torch.Tensor) -> Array:
-    """Return a tensor of the host as an array of the same shape and memory."""
-    plain = tensor.detach()
+    """Return a tensor of the host as an array of the same shape, and memory wherever it can."""
+    plain = tensor.detach().resolve_neg()
     if plain.dtype is torch.bfloat16:
         plain = plain.view(torch.int16)
     array: Array = plain.numpy()
