@@ -161,21 +161,48 @@ INLINE float16 zip_high(float16 a, float16 b) {
                    b.se, a.sf, b.sf);
 }
 
-// 16 x 16 transpose in registers: four rounds of zipping rows i and i + 8.
+// Floats of two vectors, those of the second numbered from 16 on. Written out as a vector's elements they take compilers
+// longer, who find more instructions for them.
+#ifdef __has_builtin
+#if __has_builtin(__builtin_shufflevector)
+#define SHUFFLE(a, b, order) __builtin_shufflevector(a, b, order)
+#endif
+#endif
+#ifndef SHUFFLE
+#define SHUFFLE(a, b, order) shuffle2(a, b, (uint16)(order))
+#endif
+#define IN_QUARTERS(p, q, r, s) \
+  p, q, r, s, p + 4, q + 4, r + 4, s + 4, p + 8, q + 8, r + 8, s + 8, p + 12, q + 12, r + 12, s + 12
+#define EVERY_OTHER_QUARTER(p)                                                                                \
+  p, p + 1, p + 2, p + 3, p + 8, p + 9, p + 10, p + 11, p + 16, p + 17, p + 18, p + 19, p + 24, p + 25, p + 26, p + 27
+
+// 16 x 16 transpose in registers: two rounds within quarters, then two that move whole quarters. Each of them is one
+// instruction for each register, of AVX2 and of AVX-512.
 INLINE void transpose(float16 *rows) {
   float16 other[VEC];
 #pragma unroll
-  for (int round = 0; round < 2; round++) {
+  for (int i = 0; i < VEC; i += 2) {
+    other[i] = SHUFFLE(rows[i], rows[i + 1], IN_QUARTERS(0, 16, 1, 17));
+    other[i + 1] = SHUFFLE(rows[i], rows[i + 1], IN_QUARTERS(2, 18, 3, 19));
+  }
 #pragma unroll
-    for (int i = 0; i < 8; i++) {
-      other[2 * i] = zip_low(rows[i], rows[i + 8]);
-      other[2 * i + 1] = zip_high(rows[i], rows[i + 8]);
+  for (int i = 0; i < VEC; i += 4)
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+      rows[i + 2 * j] = SHUFFLE(other[i + j], other[i + j + 2], IN_QUARTERS(0, 1, 16, 17));
+      rows[i + 2 * j + 1] = SHUFFLE(other[i + j], other[i + j + 2], IN_QUARTERS(2, 3, 18, 19));
     }
 #pragma unroll
-    for (int i = 0; i < 8; i++) {
-      rows[2 * i] = zip_low(other[i], other[i + 8]);
-      rows[2 * i + 1] = zip_high(other[i], other[i + 8]);
+  for (int i = 0; i < VEC; i += 8)
+#pragma unroll
+    for (int j = i; j < i + 4; j++) {
+      other[j] = SHUFFLE(rows[j], rows[j + 4], EVERY_OTHER_QUARTER(0));
+      other[j + 4] = SHUFFLE(rows[j], rows[j + 4], EVERY_OTHER_QUARTER(4));
     }
+#pragma unroll
+  for (int i = 0; i < 8; i++) {
+    rows[i] = SHUFFLE(other[i], other[i + 8], EVERY_OTHER_QUARTER(0));
+    rows[i + 8] = SHUFFLE(other[i], other[i + 8], EVERY_OTHER_QUARTER(4));
   }
 }
 
