@@ -35,7 +35,7 @@ _TILES = (
 _SLICE_COSTS = {64: 1.0, 96: 1.03, 32: 1.03, 48: 1.07, 72: 1.1, 80: 1.1, 16: 1.15, 24: 1.2, 8: 1.5}
 #: How much longer work-groups of at least so many items take.
 _ITEM_COSTS = ((160, 1.04), (128, 1.0), (96, 1.02), (64, 1.08), (32, 1.4))
-#: What places read beside a tile's own cost, and units without work-groups, as powers of all; how
+#: Powers of all, for what places read beside a tile and for units without work-groups; how
 #: much longer work-groups take that leave room for few others on a unit, and from how many bytes of
 #: local memory on.
 _HALO_POWER, _IDLE_POWER, _LARGE_COST, _LARGE_BYTES = 0.15, 0.5, 1.1, 40 * 1024
