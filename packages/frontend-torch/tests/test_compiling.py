@@ -13,6 +13,8 @@ from torch import nn
 
 from convfind.device.target import DeviceKind
 from convfind.errors import SettingsError
+from convfind.handle.handle import Handle
+from convfind.problem import ConvProblem
 from convfind_torch import compiling, report
 from convfind_torch.engine import engine
 from convfind_torch.options import Options
@@ -145,6 +147,36 @@ def test_fixed_sizes_may_have_kernels_of_their_own_and_symbolic_ones_may_not(
     modes = [one.policy_on(DeviceKind.GPU).mode.name for one in heard]
     assert modes == ["HYBRID", *["DYNAMIC_HYBRID"] * 5]
     assert {one.policy_on(DeviceKind.CPU).mode.name for one in heard} == {"DYNAMIC_HYBRID"}
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_what_a_graph_finds_is_compiled_ahead_side_by_side(
+    narrow: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead, found = list[ConvProblem](), list[ConvProblem]()
+    compile_ahead, find = Handle.compile_ahead, Handle.find
+
+    def noting_compile_ahead(self: Handle, problems: Any, *args: Any, **how: Any) -> int:
+        assert not found
+        assert how["time_budget"] == 4 * len(problems) / 2
+        ahead.extend(problems)
+        return compile_ahead(self, problems, *args, **how)
+
+    def noting_find(self: Handle, problem: Any, *args: Any, **how: Any) -> Any:
+        assert how["time_budget"] == 4
+        found.append(problem)
+        return find(self, problem, *args, **how)
+
+    monkeypatch.setattr(Handle, "compile_ahead", noting_compile_ahead)
+    monkeypatch.setattr(Handle, "find", noting_find)
+    options = {**OPTIONS, "mode": "FAST", "rest": "eager", "time_budget": 4}
+    # Sizes that no other test has.
+    model, x = Net(), torch.randn(3, 3, 9 + narrow, 11)
+    run = torch.compile(model, backend="convfind", options=options)
+    with torch.autocast("cpu", torch.bfloat16, enabled=narrow):
+        run(x).square().sum().backward()
+    assert len(found) == 5
+    assert sorted(one.key for one in ahead) == sorted(one.key for one in found)
 
 
 def test_an_unknown_option_is_refused_by_name() -> None:

@@ -12,6 +12,8 @@ from torch import nn
 
 from convfind.errors import SettingsError
 from convfind.policy import Mode
+from convfind_torch.engine import engine
+from convfind_torch.graph_calls import call_of, with_its_gradients
 from convfind_torch.graph_modules import GraphConvolution, GraphModule, GraphTransposedConvolution
 from convfind_torch.inductor import compiled_by_inductor
 from convfind_torch.leaving import is_left
@@ -103,19 +105,29 @@ def _replace_convolutions(
         for node, example in zip(placeholders, example_inputs, strict=False)
         if isinstance(example, nn.Parameter)
     }
-    for number, node in enumerate(list(graph.graph.nodes)):
-        if node.op != "call_function" or not (node.target in _CONVS or node.target in _TRANSPOSED):
-            continue
-        if torch.is_grad_enabled() and is_left(node, _module(node.target, options)):
-            continue
+    convolutions = [node for node in graph.graph.nodes if _is_convolution(node)]
+
+    def module(node: torch.fx.Node) -> GraphModule:
         weight = node.kwargs["weight"] if len(node.args) < 2 else node.args[1]
         constant = weight in parameters and not torch.is_grad_enabled()
         policy = options.policy.with_changes(constant_weights=constant)
-        module = _module(node.target, replace(options, policy=policy))
+        return _module(node.target, replace(options, policy=policy))
+
+    calls = (call_of(node, module(node)) for node in convolutions)
+    engine().compile_ahead(
+        one for call in calls if call is not None for one in with_its_gradients(call)
+    )
+    for number, node in enumerate(convolutions):
+        if torch.is_grad_enabled() and is_left(node, module(node)):
+            continue
         name = f"convfind_{number}"
-        graph.add_submodule(name, module)
+        graph.add_submodule(name, module(node))
         node.op, node.target = "call_module", name
     graph.recompile()
+
+
+def _is_convolution(node: torch.fx.Node) -> bool:
+    return node.op == "call_function" and (node.target in _CONVS or node.target in _TRANSPOSED)
 
 
 def _module(target: Any, options: Options) -> GraphModule:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable
+from contextlib import suppress
 from functools import lru_cache
 from itertools import compress
 from threading import RLock
+from typing import Any
 from weakref import WeakSet
 
 import torch
@@ -14,7 +17,7 @@ import torch
 from convfind.cached import RecentlyUsed, cached_property
 from convfind.errors import ConvfindError, DeviceError, ProblemError
 from convfind.finddb import FindDb
-from convfind.policy import POLICY_FIELDS
+from convfind.policy import POLICY_FIELDS, Policy
 from convfind.problem import ConvProblem
 from convfind.types import Direction
 from convfind_torch import comparison
@@ -32,8 +35,6 @@ _MOST_ROUTES = 4096
 
 #: Why a convolution that is first met in a capture is left to PyTorch.
 _CAPTURING = "nothing is found while a CUDA graph is captured; call the model once before"
-
-_FIND_FIELDS = POLICY_FIELDS - {"enforce"}
 
 
 class Engine:
@@ -101,6 +102,25 @@ class Engine:
                     if route.is_final:
                         self._routes.put(key, route)
         return route
+
+    def compile_ahead(self, calls: Iterable[Call]) -> None:
+        """Compile side by side what the finds of calls compile first; those tell of failures.
+
+        The time budget is each find's: half of all of them is there to compile ahead.
+        """
+        asked = defaultdict[tuple[Place, Policy], list[ConvProblem]](list)
+        for call in calls:
+            place = self.place(call.x)
+            if call.obstacle or isinstance(place, str) or not place.is_usable or place.is_capturing:
+                continue
+            with suppress(ProblemError):
+                asked[place, _policy_of(call, place)].append(call.problem)
+        for (place, policy), problems in asked.items():
+            fields = _keywords(policy)
+            if policy.time_budget is not None:
+                fields["time_budget"] = policy.time_budget * len(problems) / 2
+            with place.lock, suppress(ConvfindError):
+                place.handle.compile_ahead(problems, policy.mode, **fields)
 
     def is_left(
         self, call: Call, needs: tuple[bool, bool], recorded: Callable[[Call], torch.Tensor]
@@ -215,11 +235,9 @@ class Engine:
 
     def _found(self, place: Place, problem: ConvProblem, call: Call) -> Route:
         """Find, prepare, and compare with PyTorch's own where that is asked for."""
-        allowed = call.layer.policy_on(place.handle.target.kind)
-        policy = allowed.with_changes(constant_weights=call.constant)
+        policy = _policy_of(call, place)
         with place.lock:
-            fields = {name: getattr(policy, name) for name in _FIND_FIELDS}
-            solution = place.handle.find(problem, policy.mode, **fields).best
+            solution = place.handle.find(problem, policy.mode, **_keywords(policy)).best
             convolution = place.handle.prepare(solution)
         route = Route(problem.key, f"found by {policy.mode.name}")
         route.way = Way(problem, place, convolution, call.memory_format)
@@ -261,6 +279,15 @@ class Engine:
         if key not in self._places:
             self._places[key] = open_place(*key)
         return self._places[key]
+
+
+def _policy_of(call: Call, place: Place) -> Policy:
+    allowed = call.layer.policy_on(place.handle.target.kind)
+    return allowed.with_changes(constant_weights=call.constant)
+
+
+def _keywords(policy: Policy) -> dict[str, Any]:
+    return {name: getattr(policy, name) for name in POLICY_FIELDS - {"enforce"}}
 
 
 @lru_cache(maxsize=1)

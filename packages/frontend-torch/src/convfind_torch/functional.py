@@ -256,7 +256,7 @@ def _batched(
     if run is eagerly and torch.compiler.is_compiling():
         run = in_graph
     if torch.is_autocast_enabled("cpu" if x.is_cpu else x.device.type):
-        x, w, b = autocast(x, w, b, None if run is in_graph else layer)
+        x, w, b = autocast(x, w, b, layer if run is eagerly else None)
     if x.dim() == rank + 1:
         return run(x.unsqueeze(0), w, b, geometry, layer).squeeze(0)
     return run(x, w, b, geometry, layer)
