@@ -71,10 +71,31 @@ def test_a_run_is_shown_as_a_table(model: Path) -> None:
     assert "1 of 1 problems are served by estimates" in result.stderr
 
 
-@pytest.mark.parametrize("given", ["x", "other=x.npy", "x=missing.npy"])
-def test_inputs_that_are_none_are_refused(model: Path, given: str) -> None:
-    error = run("run", model, *QUICK, "--input", given, code=1).stderr
-    assert error.splitlines()[-1].startswith("error: ")
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("x", "is no NAME=FILE of an input"),
+        ("other={}/x.npy", "'other' is no input; inputs: x"),
+        ("x={}/missing.npy", "is no .npy file of numbers"),
+    ],
+)
+def test_inputs_that_are_none_are_refused(
+    model: Path, tmp_path: Path, given: str, told: str
+) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((2, 4, 8, 8), np.float32))
+    last = run("run", model, *QUICK, "--input", given.format(tmp_path), code=1).stderr
+    assert last.splitlines()[-1].startswith("error: ")
+    assert told in last
+
+
+def test_files_that_cannot_be_used_are_told_before_anything_is_found(
+    model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    for word, path in (("--input", f"x={tmp_path}/missing.npy"), ("--output", tmp_path / "file/x")):
+        told = run("run", model, *QUICK, word, path, code=1).stderr
+        assert len(told.splitlines()) == 1
+        assert told.startswith("error: ")
 
 
 def test_a_profile_has_every_task(model: Path, tmp_path: Path) -> None:

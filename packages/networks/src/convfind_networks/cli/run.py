@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,12 @@ def run(
       convfind network run resnet50.onnx --set batch=4
       convfind network run detector.onnx --input images=images.npy --output results
     """
+    given = _read(files)  # before finds, which may take minutes
+    if output is not None:
+        _make(output)
     with source.opened() as plan:
-        inputs = {**random_inputs(plan, seed), **_given(plan, files)}
+        _check_names(plan, given)
+        inputs = {**random_inputs(plan, seed), **given}
         plan.run(inputs)  # touches all memory once
         began = time.perf_counter()
         results = plan.run(inputs)
@@ -70,14 +75,13 @@ def run(
     app.print(*lines, f"time     {elapsed:.3f} ms", table)
 
 
-def _given(plan: Plan, files: tuple[str, ...]) -> dict[str, Array]:
+def _read(files: tuple[str, ...]) -> dict[str, Array]:
     """Read the inputs that files have."""
     found = {}
     for text in files:
         name, equals, path = text.partition("=")
-        if not equals or name not in {port.name for port in plan.inputs}:
-            names = ", ".join(port.name for port in plan.inputs) or "none"
-            raise BindingError(f"{text!r} is no NAME=FILE of an input; inputs: {names}")
+        if not equals:
+            raise BindingError(f"{text!r} is no NAME=FILE of an input")
         try:
             found[name] = np.load(path, allow_pickle=False)
         except (OSError, ValueError, EOFError) as exc:
@@ -85,14 +89,32 @@ def _given(plan: Plan, files: tuple[str, ...]) -> dict[str, Array]:
     return found
 
 
-def _save(folder: Path, results: dict[str, Array]) -> None:
+def _check_names(plan: Plan, given: Mapping[str, Array]) -> None:
+    known = [port.name for port in plan.inputs]
+    for name in given:
+        if name not in known:
+            names = ", ".join(known) or "none"
+            raise BindingError(f"{name!r} is no input; inputs: {names}")
+
+
+def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise _unwritten(folder, exc) from exc
+
+
+def _save(folder: Path, results: Mapping[str, Array]) -> None:
+    try:
         for at, (name, one) in enumerate(results.items()):
             is_plain = name.replace("_", "").replace("-", "").isalnum()
             np.save(folder / (f"{name}.npy" if is_plain else f"output{at}.npy"), one)
     except OSError as exc:
-        raise click.ClickException(f"cannot write {folder}: {exc.strerror or exc}") from exc
+        raise _unwritten(folder, exc) from exc
+
+
+def _unwritten(folder: Path, exc: OSError) -> click.ClickException:
+    return click.ClickException(f"cannot write {folder}: {exc.strerror or exc}")
 
 
 def _range(array: Array) -> dict[str, float]:

@@ -20,6 +20,7 @@ from convfind_networks.memory import MemoryPlan, View, plan_memory
 from convfind_networks.ops import Concat, Split
 from convfind_networks.plan.choice import choice_of, is_estimated
 from convfind_networks.plan.constants import Constants, laid_down
+from convfind_networks.plan.indices import index_sizes
 from convfind_networks.plan.plan import Plan
 from convfind_networks.plan.posing import Posing
 from convfind_networks.plan.recipes import recipe_of
@@ -159,7 +160,11 @@ class _Placing:
 
     def inputs(self) -> tuple[Port, ...]:
         """Return where the inputs lie."""
-        return tuple(self._port(name, name) for name in self._graph.inputs)
+        sizes = index_sizes(self._graph)
+        return tuple(
+            replace(self._port(name, name), index_size=sizes.get(name, 0))
+            for name in self._graph.inputs
+        )
 
     def outputs(self) -> tuple[Port, ...]:
         """Return where the outputs lie."""

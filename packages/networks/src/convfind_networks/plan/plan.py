@@ -17,6 +17,7 @@ from convfind.runtime.tensors import DeviceTensor, to_host_array
 from convfind.solver.recipe import Recipe, Step
 from convfind_networks.errors import BindingError
 from convfind_networks.plan.host_memory import aligned
+from convfind_networks.plan.indices import check_indices
 from convfind_networks.plan.recipes import steps_of
 from convfind_networks.plan.schedule import ARENA, CONSTANTS, Place, Port, Schedule
 from convfind_networks.tensor_type import Array
@@ -140,7 +141,8 @@ class Plan:
         the same array as its input.
 
         Raises:
-            BindingError: an input is missing, unknown, or of another type or shape.
+            BindingError: an input is missing, unknown, or of another type or shape, or an array of
+                indices has one that is out of range.
         """
         device = self.handle.session.device
         with device.lock:
@@ -148,6 +150,9 @@ class Plan:
             bound = self._last[0] if self._last else None
             if bound is None or not bound.is_for(inputs):
                 bound = self._newly_bound(inputs)
+            else:
+                for port in self.inputs:  # the same arrays may hold other indices
+                    check_indices(port, inputs[port.name])
             self.invoker(bound.args)
             device.synchronize()
             return {name: finish() for name, finish in bound.finishes.items()}
@@ -292,6 +297,7 @@ class Plan:
         array = to_host_array(value, port.name)
         if array.shape != port.type.shape or array.dtype != port.type.dtype:
             raise _misfit("input", port, array.dtype, array.shape)
+        check_indices(port, array)
         return np.ascontiguousarray(array)
 
     def _on_device(

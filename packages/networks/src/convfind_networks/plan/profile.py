@@ -135,7 +135,7 @@ def random_inputs(plan: Plan, seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:
 def _random(rng: np.random.Generator, port: Port) -> np.ndarray[Any, Any]:
     if port.type.is_float:
         return rng.standard_normal(port.type.shape, dtype=np.float32).astype(port.type.dtype)
-    return rng.integers(0, 2, port.type.shape).astype(port.type.dtype)
+    return rng.integers(0, port.index_size or 2, port.type.shape).astype(port.type.dtype)
 
 
 def profile_of(plan: Plan, inputs: Mapping[str, Any] | None, rounds: int) -> Profile:

@@ -49,11 +49,15 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An input or an output of a network: its public name, its type, and where it lies."""
+    """An input or an output of a network: its public name, its type, and where it lies.
+
+    An input that is indices says how many elements these choose among; others say 0.
+    """
 
     name: str
     type: TensorType
     place: Place
+    index_size: int = 0
 
 
 @dataclass(frozen=True)
