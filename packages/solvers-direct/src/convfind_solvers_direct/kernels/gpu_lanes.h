@@ -1,10 +1,15 @@
-// LANES neighbouring channels of an item, channels last, on GPUs: loads and stores of all of them at once.
+// LANES neighbouring channels of an item, channels last, on GPUs: loads and stores of all of them at once; and where the
+// taps of its COLUMNS neighbouring results meet.
 #include "convfind_together.h"
 #include "gpu_window.h"
 
 #ifndef LANES
 #define LANES 1     // 1; where every channel has weights of its own and groups are a multiple of as many, 4, or 2 of 16 bits
 #endif
+
+#define COLUMN_SPAN SPAN(COLUMNS, FILTER_W, STRIDE_W, DILATION_W)
+#define COLUMNS_MEET(p, j) MEET(p, j, FILTER_W, STRIDE_W, DILATION_W)
+#define COLUMN_TAP(p, j) (DISTANCE(p, j, FILTER_W, STRIDE_W, DILATION_W) / DILATION_W)
 
 #if LANES > 1
 #define LOAD_LANES(array, pointer) CF_LOAD_TOGETHER(DTYPE, LANES, array, pointer)

@@ -8,9 +8,6 @@
 #ifndef COLUMNS
 #define COLUMNS 2   // neighbouring columns of the result; multiple of STRIDE_W with GRADIENT
 #endif
-#define COLUMN_SPAN SPAN(COLUMNS, FILTER_W, STRIDE_W, DILATION_W)
-#define COLUMNS_MEET(p, j) MEET(p, j, FILTER_W, STRIDE_W, DILATION_W)
-#define COLUMN_TAP(p, j) (DISTANCE(p, j, FILTER_W, STRIDE_W, DILATION_W) / DILATION_W)
 
 // With some channels an item, the weights of a work-group are copied to local memory: in device memory those of an
 // item's neighbour are LANES * TAPS elements further.

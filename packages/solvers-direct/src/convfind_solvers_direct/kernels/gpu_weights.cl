@@ -41,9 +41,6 @@
 #endif
 
 #if CHANNELS_LAST
-#define COLUMN_SPAN SPAN(COLUMNS, FILTER_W, STRIDE_W, DILATION_W)
-#define COLUMNS_MEET(p, j) MEET(p, j, FILTER_W, STRIDE_W, DILATION_W)
-#define COLUMN_TAP(p, j) (DISTANCE(p, j, FILTER_W, STRIDE_W, DILATION_W) / DILATION_W)
 #define SHARERS (ITEMS / UNITS)  // items with the same sums
 #if STEPPED
 #define AT(pointer, offset) (pointer)
