@@ -104,9 +104,10 @@ class Engine:
         return route
 
     def compile_ahead(self, calls: Iterable[Call]) -> None:
-        """Compile side by side what the finds of calls compile first; those tell of failures.
+        """Compile side by side what the finds of calls compile first.
 
-        The time budget is each find's: half of all of them is there to compile ahead.
+        Failures are left to the finds. A time budget is for each find: half of what all of them
+        have is there to compile ahead.
         """
         asked = defaultdict[tuple[Place, Policy], list[ConvProblem]](list)
         for call in calls:

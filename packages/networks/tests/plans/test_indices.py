@@ -12,7 +12,15 @@ from plans_for_tests import compiled
 from convfind.handle import Handle
 from convfind_networks import Graph, GraphBuilder, Value
 from convfind_networks.errors import BindingError, GraphError
-from convfind_networks.ops import Activate, Activation, ActivationKind, Cast, Gather, GatherElements
+from convfind_networks.ops import (
+    Activate,
+    Activation,
+    ActivationKind,
+    Cast,
+    Gather,
+    GatherElements,
+    ScatterElements,
+)
 from convfind_networks.plan import Plan
 from convfind_networks.plan.profile import random_inputs
 from convfind_networks.tensor_type import TensorType
@@ -51,6 +59,20 @@ def test_indices_choose_what_all_of_their_readers_have(
         for wrong in (3, -4, 2**40):
             with pytest.raises(BindingError, match=r"input ids: indices from .* 3 elements"):
                 plan.run(inputs(0, 0, 0, 0, 0, wrong))
+
+
+def test_indices_of_what_is_written_are_in_range(handle: Handle) -> None:
+    builder = GraphBuilder()
+    x, updates = (builder.input(name, TensorType(FLOAT32, (4, 3))) for name in ("x", "updates"))
+    at = builder.input("at", TensorType(INT64, (4, 3)))
+    graph = builder.graph({"y": builder.add(ScatterElements(0), x, at, updates)})
+    plan = compiled(handle, graph)
+    assert [port.index_size for port in plan.inputs] == [0, 0, 4]
+    zeros, ones = np.zeros((4, 3), np.float32), np.ones((4, 3), np.float32)
+    given = {"x": zeros, "updates": ones, "at": np.full((4, 3), -1)}
+    np.testing.assert_array_equal(plan.run(given)["y"].sum(axis=1), [0, 0, 0, 3])
+    with pytest.raises(BindingError, match="input at: indices from 4 to 4"):
+        plan.run({**given, "at": np.full((4, 3), 4)})
 
 
 def test_an_array_that_comes_again_is_looked_at_again(handle: Handle) -> None:

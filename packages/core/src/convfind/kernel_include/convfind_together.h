@@ -7,12 +7,12 @@
 
 // Numbers of FLOAT32, FLOAT16 or BFLOAT16 in global memory; `count` is a literal, or a macro for one.
 #define CF_LOAD_TOGETHER(dtype, count, array, pointer) CF_TOGETHER(CF_LOAD_, dtype, count)(array, pointer)
-// The same in two steps: CF_PACKED is the type of what lies in memory, which takes half the registers where numbers have
-// 16 bits; a variable of it becomes numbers where it is used.
+#define CF_STORE_TOGETHER(dtype, count, pointer, array) CF_TOGETHER(CF_STORE_, dtype, count)(pointer, array)
+// Loads in two steps: CF_PACKED is the type of what lies in memory, of half as many bytes as numbers where these have 16
+// bits; a variable of it becomes numbers where it is used. CF_PACKED_ZERO has zeros alone.
 #define CF_PACKED(dtype, count) CF_TOGETHER(CF_PACKED_, dtype, count)
 #define CF_LOAD_PACKED(dtype, count, pointer) (*(CF_GLOBAL const CF_PACKED(dtype, count) *)(pointer))
 #define CF_UNPACK(dtype, count, array, packed) CF_TOGETHER(CF_UNPACK_, dtype, count)(array, packed)
-#define CF_STORE_TOGETHER(dtype, count, pointer, array) CF_TOGETHER(CF_STORE_, dtype, count)(pointer, array)
 #define CF_TOGETHER(doing, dtype, count) CF_TOGETHER_EXPANDED(doing, dtype, count)
 #define CF_TOGETHER_EXPANDED(doing, dtype, count) doing##dtype##_BY_##count
 

@@ -1,13 +1,14 @@
 """`index_sizes`: the inputs of a graph that are indices, and what they choose among.
 
-Kernels take an index out of range for the first or the last element, and nobody would notice.
+Kernels take an index out of range for the nearest element, or write nothing there, and nobody would
+notice.
 """
 
 from __future__ import annotations
 
 from convfind_networks.errors import BindingError, GraphError
 from convfind_networks.graph import Graph
-from convfind_networks.ops import Cast, Gather, GatherElements
+from convfind_networks.ops import Cast, Gather, GatherElements, ScatterElements
 from convfind_networks.plan.schedule import Port
 from convfind_networks.tensor_type import Array
 
@@ -21,7 +22,7 @@ def index_sizes(graph: Graph) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for node in graph.nodes:
         op = node.op
-        if not isinstance(op, Gather | GatherElements):
+        if not isinstance(op, Gather | GatherElements | ScatterElements):
             continue
         size = graph.values[node.inputs[0]].type.shape[op.axis]
         name = node.inputs[1]
