@@ -16,6 +16,7 @@ from convfind_networks.lowering import decompose, split_activations
 from convfind_networks.passes import fuse_attention
 from convfind_networks.plan.draft import Draft
 from convfind_networks.plan.fusion import faster_pairs
+from convfind_networks.plan.indices import index_sizes
 from convfind_networks.plan.layout_choice import choose_layouts
 from convfind_networks.plan.narrowing import narrowed
 from convfind_networks.plan.plan import Plan
@@ -46,6 +47,7 @@ def compile_graph(
         graph = narrowed(graph, autocast)
     accuracy = enum_value("accuracy", AccuracyClass, accuracy)
     posing = Posing(network, handle, frozenset(allow_tf32), deterministic, accuracy)
+    indices = index_sizes(graph)  # before tuples of them become sums
     graph = fuse_attention(split_activations(decompose(graph)), posing.wants)
     if channels_last is None:
         layouts = choose_layouts(posing, graph, handle.policy(mode, **policy))
@@ -61,7 +63,7 @@ def compile_graph(
         time_budget=time_budget,
         **policy,
     )
-    draft = Draft(posing, laid_out, calls, found)
+    draft = Draft(posing, laid_out, calls, found, index_sizes=indices)
     if rehearse:
         return rehearsed(draft, pairs)
     if time_budget is None and handle.policy(mode, **policy).on_miss is OnMiss.MEASURE:

@@ -20,7 +20,6 @@ from convfind_networks.memory import MemoryPlan, View, plan_memory
 from convfind_networks.ops import Concat, Split
 from convfind_networks.plan.choice import choice_of, is_estimated
 from convfind_networks.plan.constants import Constants, laid_down
-from convfind_networks.plan.indices import index_sizes
 from convfind_networks.plan.plan import Plan
 from convfind_networks.plan.posing import Posing
 from convfind_networks.plan.recipes import recipe_of
@@ -40,6 +39,8 @@ class Draft:
     found: Mapping[Any, FindResult]
     #: Solutions to use in place of the best that were found, and why, by problem.
     chosen: Mapping[Any, tuple[Solution, str]] = field(default_factory=dict)
+    #: What inputs that are indices choose among.
+    index_sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def fused(self, pairs: Mapping[Node, Call]) -> Draft:
         """Return the network with some pairs of convolutions as one call each."""
@@ -62,7 +63,11 @@ class Draft:
         )
         placing = _Placing(self.laid_out, memory, solved)
         solved = placing.solved  # without those that have nothing to do
-        inputs, outputs = placing.inputs(), placing.outputs()
+        inputs = tuple(
+            replace(port, index_sizes=self.index_sizes.get(port.name, ()))
+            for port in placing.inputs()
+        )
+        outputs = placing.outputs()
         tasks = placing.tasks(handle)
         schedule = Schedule(
             network=self.posing.network,
@@ -160,11 +165,7 @@ class _Placing:
 
     def inputs(self) -> tuple[Port, ...]:
         """Return where the inputs lie."""
-        sizes = index_sizes(self._graph)
-        return tuple(
-            replace(self._port(name, name), index_size=sizes.get(name, 0))
-            for name in self._graph.inputs
-        )
+        return tuple(self._port(name, name) for name in self._graph.inputs)
 
     def outputs(self) -> tuple[Port, ...]:
         """Return where the outputs lie."""

@@ -59,7 +59,7 @@ class _SavedPort(msgspec.Struct, frozen=True):
     dtype: str
     shape: tuple[int, ...]
     place: tuple[str, int]
-    index_size: int = 0
+    index_sizes: tuple[int, ...] = ()
 
 
 class _SavedSchedule(msgspec.Struct, frozen=True):
@@ -270,7 +270,7 @@ def _saved(schedule: Schedule) -> _SavedSchedule:
 
 def _saved_port(port: Port) -> _SavedPort:
     place = (port.place.memory, port.place.offset)
-    return _SavedPort(port.name, port.type.dtype.name, port.type.shape, place, port.index_size)
+    return _SavedPort(port.name, port.type.dtype.name, port.type.shape, place, port.index_sizes)
 
 
 def _schedule(saved: _SavedSchedule, registry: Registry) -> Schedule:
@@ -325,7 +325,7 @@ def _check_ports(schedule: Schedule, most: int) -> None:
 
 def _port(saved: _SavedPort) -> Port:
     kind = TensorType(_element_type(saved.dtype), saved.shape)
-    return Port(saved.name, kind, Place(*saved.place), saved.index_size)
+    return Port(saved.name, kind, Place(*saved.place), saved.index_sizes)
 
 
 def _element_type(name: str) -> np.dtype[Any]:

@@ -135,7 +135,9 @@ def random_inputs(plan: Plan, seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:
 def _random(rng: np.random.Generator, port: Port) -> np.ndarray[Any, Any]:
     if port.type.is_float:
         return rng.standard_normal(port.type.shape, dtype=np.float32).astype(port.type.dtype)
-    return rng.integers(0, port.index_size or 2, port.type.shape).astype(port.type.dtype)
+    sizes = port.index_sizes or (2,)
+    most = sizes if len(sizes) > 1 else sizes[0]
+    return rng.integers(0, most, port.type.shape).astype(port.type.dtype)
 
 
 def profile_of(plan: Plan, inputs: Mapping[str, Any] | None, rounds: int) -> Profile:

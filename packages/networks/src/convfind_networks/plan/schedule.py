@@ -51,13 +51,14 @@ class Task:
 class Port:
     """An input or an output of a network: its public name, its type, and where it lies.
 
-    An input that is indices says how many elements these choose among; others say 0.
+    An input that is indices says how many elements these choose among: one number, or one for each
+    place in its last dimension. Others say nothing.
     """
 
     name: str
     type: TensorType
     place: Place
-    index_size: int = 0
+    index_sizes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
