@@ -39,7 +39,7 @@ class Draft:
     found: Mapping[Any, FindResult]
     #: Solutions to use in place of the best that were found, and why, by problem.
     chosen: Mapping[Any, tuple[Solution, str]] = field(default_factory=dict)
-    #: What inputs that are indices choose among.
+    #: How many elements each input that is indices chooses among.
     index_sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def fused(self, pairs: Mapping[Node, Call]) -> Draft:
