@@ -126,11 +126,10 @@ static void come(const int number, const int items, const bool waits) {
     wait_for([&] { return meeting.round != round; });
   }
 }
-#define MEET(barrier, items) come(barrier, items, true)
-#define PASS(barrier, items) come(barrier, items, false)
-#define CONSUMERS_BARRIER(turn) come(1 + (turn), THREADS, true)
-#define GIVE_REGISTERS()
-#define TAKE_REGISTERS()
+#define MEET_AT(barrier, items) come(barrier, items, true)
+#define PASS_AT(barrier, items) come(barrier, items, false)
+#define GIVE_REGISTERS(count)
+#define TAKE_REGISTERS(count)
 #define CF_BARRIER() come(0, all_items, true)
 #define CF_WAVE_BARRIER() come(100 + local_id / 32, 32, true)
 static void four_waves() { come(200 + local_id / 128, 128, true); }
@@ -140,7 +139,7 @@ struct Expected {
   int items, left, bytes, rounds;
 };
 static std::map<uint32_t, Expected> expected;
-static void expect(const uint32_t at, const int items) { expected[at] = {items, items, 0, 0}; }
+static void barrier_start(const uint32_t at, const int items) { expected[at] = {items, items, 0, 0}; }
 static void come_to(const uint32_t at, const int items, const int bytes) {
   Expected &one = expected.at(at);
   one.left -= items;
@@ -150,17 +149,15 @@ static void come_to(const uint32_t at, const int items, const int bytes) {
     ++one.rounds;
   }
 }
-static void arrive(const uint32_t at) { come_to(at, 1, 0); }
-#define announce arrive
-static void await(const uint32_t at, const uint32_t parity) {
+static void barrier_expect(const uint32_t at, const int bytes) { come_to(at, 1, bytes); }
+static void barrier_arrive(const uint32_t at) { come_to(at, 1, 0); }
+#define barrier_arrive_copied barrier_arrive
+static void barrier_wait(const uint32_t at, const uint32_t phase) {
   const Expected &one = expected.at(at);
-  wait_for([&] { return (uint32_t)(one.rounds - 1 & 1) == parity; });
+  wait_for([&] { return (one.rounds - 1 & 1) == (phase & 1); });
 }
-#define barrier_start expect
 #define barriers_started()
-#define barrier_expect(barrier, bytes) come_to(barrier, 1, bytes)
-#define barrier_arrive arrive
-#define barrier_wait(barrier, phase) await(barrier, (phase) & 1)
+#define CF_FENCE_MATRICES()
 
 // What copies a tensor's pieces: the map's words, which emulated_units.py writes, and rows of 128 bytes, spread over the banks.
 struct Map {

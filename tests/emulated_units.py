@@ -27,10 +27,10 @@ _KEPT = r"^CF_INLINED CF_UINT cf_tf32_(?:high|low|near)\b(?:.*?})$"
 #: What kernels and headers have that is no C++, and what stands there instead.
 _CHANGES = (
     (r"CF_LOCAL unsigned char memory\[.*?\] __attribute__.*?;", "unsigned char *memory = arena;"),
-    (r"^CF_INLINED \w+ (?:expect|arrive|await|announce|exp2_of|across)\(.*?^}$", ""),
-    (r"^CF_INLINED \w+ (?:barrier_\w+|copy_windows|copy_box)\(.*?^}$", ""),
+    (r"^CF_INLINED \w+ (?:exp2_of|across|copy_windows|copy_box|copy_run)\(.*?^}$", ""),
+    (r"^CF_INLINED \w+ barrier_(?:start|expect|arrive|arrive_copied|wait)\(.*?^}$", ""),
     (r"^CF_INLINED void barriers_started.*?$", ""),
-    (r"^#define (?:MEET|PASS|CONSUMERS_BARRIER|GIVE_REGISTERS|TAKE_REGISTERS)\b.*?$", ""),
+    (r"^#define (?:MEET_AT|PASS_AT|GIVE_REGISTERS|TAKE_REGISTERS)\b.*?$", ""),
     (r"^#define WGMMA_TURNED\b.*?[^\\]$", ""),
     (r"asm volatile\(.*?\);", ";"),
     (r"__grid_constant__", ""),

@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -35,26 +34,28 @@ pytest_plugins = ["convfind.testing.fixtures"]
 SOLVERS = [solver for solver in solvers() if isinstance(solver, StagesConv)]
 FORWARD, BACKWARD_DATA = SOLVERS
 each = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
-HEADER = "nvidia_bulk.h"
 LAST = "wave_is_last(readers + buffer, lane, WAVES)"
 #: Waves wait for each other where the PTX lets them: what one has copied, all see.
 EMULATED = """
 #define CF_INLINED CF_INLINE __attribute__((always_inline))
 #define CF_WAVE_BARRIER()
-#define bulk_init(barrier)
-#define bulk_expect(barrier, bytes)
-#define bulk_wait(barrier, parity) CF_BARRIER()
-#define bulk_stored()
-#define bulk_fence()
+#undef CF_SHARED
+#define CF_SHARED(pointer) (pointer)
+#define barrier_start(barrier, items)
+#define barriers_started()
+#define barrier_expect(barrier, bytes)
+#define barrier_wait(barrier, parity) CF_BARRIER()
+#define copy_run(to, from, bytes, barrier) copy_floats(to, from, (bytes) / 4)
+#define runs_stored()
+#define CF_FENCE_MATRICES()
 #define store_four(to, four) CF_STORE4(to, four)
 #define wave_first(value) (value)
 #define wave_pause(cycles)
-CF_INLINED void bulk_load(CF_LOCAL_PTR float *to, CF_GLOBAL const float *from, const CF_UINT bytes,
-                          CF_LOCAL_PTR ulong *barrier) {
-  for (CF_UINT k = 0; k < bytes / 4; ++k) to[k] = from[k];
+CF_INLINED void copy_floats(CF_LOCAL_PTR float *to, CF_GLOBAL const float *from, const int floats) {
+  for (int k = 0; k < floats; ++k) to[k] = from[k];
 }
-CF_INLINED void bulk_store(CF_GLOBAL float *to, CF_LOCAL_PTR const float *from,
-                           const CF_UINT bytes) {
+CF_INLINED void store_run(CF_GLOBAL float *to, CF_LOCAL_PTR const float *from,
+                          const CF_UINT bytes) {
   for (CF_UINT k = 0; k < bytes / 4; ++k) to[k] = from[k];
 }
 CF_INLINED int wave_is_last(CF_LOCAL_PTR CF_UINT *count, const int lane, const CF_UINT waves) {
@@ -70,13 +71,11 @@ class EmulatedSource(KernelSource):
 
     @property
     def text(self) -> str:
-        header = files("convfind").joinpath("kernel_include/convfind_nvidia.h").read_text()
-        kernels = files("convfind_solvers_direct").joinpath("kernels")
+        shared = KernelSource("convfind", "kernel_include/convfind_kernel.h").text
+        header = KernelSource("convfind_solvers_direct", "kernels/nvidia_stages.h").text
         text = KernelSource(self.package, self.path).text
-        include = '#include "convfind_kernel.h"\n'
         for ptx, instead in (
-            (kernels.joinpath(HEADER).read_text().partition('.h"\n')[2], EMULATED),
-            (header.partition(include)[2], ""),
+            (header.replace(shared, ""), EMULATED),
             # PoCL gets a barrier on a condition wrong, even one that all items agree on.
             (f"next < stages && {LAST}", f"{LAST} && next < stages"),
         ):

@@ -20,18 +20,7 @@
 #define VALUE_LINE (VALUES + 4)
 #define VALUE_SLICE (VALUES > 128 ? 8 : 16)
 
-CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void operators_attention(
-    CF_GLOBAL const CF_TYPE(DTYPE) *q, CF_GLOBAL const CF_TYPE(DTYPE) *k, CF_GLOBAL const CF_TYPE(DTYPE) *v,
-#if MASK
-    CF_GLOBAL const CF_TYPE(MASK_DTYPE) *mask, const CF_LONG mask_batch, const CF_LONG mask_head, const CF_LONG mask_query,
-    const CF_LONG mask_key, const int mask_sequences,
-#endif
-    CF_GLOBAL CF_TYPE(DTYPE) *y, const CF_LONG q_start, const CF_LONG k_start, const CF_LONG v_start,
-    const CF_LONG q_batch, const CF_LONG q_head, const CF_LONG q_step, const CF_LONG k_batch, const CF_LONG k_head,
-    const CF_LONG k_step, const CF_LONG v_batch, const CF_LONG v_head, const CF_LONG v_step, const CF_LONG y_batch,
-    const CF_LONG y_head, const CF_LONG y_step, const CF_LONG q_element, const CF_LONG k_element,
-    const CF_LONG v_element, const CF_LONG y_element, const int heads, const int sharing, const int queries,
-    const int keys, const int depth, const int values, const float factor) {
+CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void operators_attention(OPERANDS, ELEMENT_STEPS, SIZES) {
   // Queries and keys of a slice of the depth, or some values; scores by key; the largest scores of four keys.
   CF_LOCAL float slices[2 * SLICE * LINE], weights[TILE * LINE], most_of[TILE][17];
   const int item = CF_LOCAL_ID(0), column = item % 16 * 4, line = item / 16 * 4;
@@ -40,13 +29,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void operators_attention(
   const int place = group % tiles, first = (CAUSAL ? tiles - 1 - place : place) * TILE;
   group /= tiles;
   const int head = group % heads, batch = group / heads;
-  q += q_start + batch * q_batch + head * q_head + first * q_step;
-  k += k_start + batch * k_batch + head / sharing * k_head;
-  v += v_start + batch * v_batch + head / sharing * v_head;
-  y += batch * y_batch + head * y_head + first * y_step;
-#if MASK
-  mask += batch % mask_sequences * mask_batch + head * mask_head;
-#endif
+  ENTER_HEAD(batch, head, first);
   const int seen = CAUSAL && first + TILE < keys ? first + TILE : keys;  // beyond it no query of the group sees keys
 
   float sums[VALUES / 64][4][4], largest[4], totals[4];

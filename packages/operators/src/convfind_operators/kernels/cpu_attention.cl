@@ -103,18 +103,7 @@ CF_INLINE float sum_of(const VALUE x) {
   return c.x + c.y;
 }
 
-CF_KERNEL ONE_ITEM void operators_cpu_attention(
-    CF_GLOBAL const CF_TYPE(DTYPE) *q, CF_GLOBAL const CF_TYPE(DTYPE) *k, CF_GLOBAL const CF_TYPE(DTYPE) *v,
-#if MASK
-    CF_GLOBAL const CF_TYPE(MASK_DTYPE) *mask, const CF_LONG mask_batch, const CF_LONG mask_head, const CF_LONG mask_query,
-    const CF_LONG mask_key, const int mask_sequences,
-#endif
-    CF_GLOBAL CF_TYPE(DTYPE) *y, const CF_LONG q_start, const CF_LONG k_start, const CF_LONG v_start,
-    const CF_LONG q_batch, const CF_LONG q_head, const CF_LONG q_step, const CF_LONG k_batch, const CF_LONG k_head,
-    const CF_LONG k_step, const CF_LONG v_batch, const CF_LONG v_head, const CF_LONG v_step, const CF_LONG y_batch,
-    const CF_LONG y_head, const CF_LONG y_step, const CF_LONG q_element, const CF_LONG k_element,
-    const CF_LONG v_element, const CF_LONG y_element, const int heads, const int sharing, const int queries,
-    const int keys, const int depth, const int values, const float factor, const int share, const int block) {
+CF_KERNEL ONE_ITEM void operators_cpu_attention(OPERANDS, ELEMENT_STEPS, SIZES, const int share, const int block) {
   float own[QUERIES * DEPTH] ALIGNED, scores[QUERIES * KEYS] ALIGNED, results[QUERIES * VALUES] ALIGNED;
   float turned[KEYS * DEPTH] ALIGNED, panels[KEYS * VALUES] ALIGNED;
   float largest[QUERIES], totals[QUERIES], kept[QUERIES];
@@ -122,13 +111,7 @@ CF_KERNEL ONE_ITEM void operators_cpu_attention(
   const int part = CF_GLOBAL_ID(0) % parts, sequence = CF_GLOBAL_ID(0) / parts;
   const int head = sequence % heads, batch = sequence / heads, first = part * share;
   const int rows = min(share, queries - first), tiled = (rows + ROWS - 1) / ROWS * ROWS;
-  q += q_start + batch * q_batch + head * q_head + first * q_step;
-  k += k_start + batch * k_batch + head / sharing * k_head;
-  v += v_start + batch * v_batch + head / sharing * v_head;
-  y += batch * y_batch + head * y_head + first * y_step;
-#if MASK
-  mask += batch % mask_sequences * mask_batch + head * mask_head;
-#endif
+  ENTER_HEAD(batch, head, first);
   const VALUE lane = (VALUE)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   const int seen = CAUSAL ? min(keys, first + rows) : keys;  // beyond it no query of the work-item sees keys
   COPY_ROWS(own, DEPTH, q, q_step, q_element, Q_IS, depth, tiled, rows);

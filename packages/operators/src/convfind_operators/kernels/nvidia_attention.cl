@@ -7,8 +7,7 @@
 //
 // Floats are rounded to TF32 where that is allowed. Otherwise each is the sum of two parts, of whose products the three larger
 // ones are added up; since what is infinite has no parts, queries whose results are NaN are met again by plain multiply-adds.
-#include "convfind_nvidia.h"
-#include "attention.h"
+#include "nvidia_attention.h"
 
 #ifndef DTYPE
 #define DTYPE FLOAT16
@@ -52,12 +51,10 @@
 #define KEY_BYTES (KEYS * 128 * PANELS(DEPTH))
 #define STAGE_BYTES (KEY_BYTES + KEYS * 128 * PANELS(VALUES))
 #define QUERY_BYTES (ROWS * 128 * PANELS(DEPTH))
-#define LARGER(a, b) ((a) > (b) ? (a) : (b))
 // Queries, which go on to registers, lie where the second tile comes to.
 #define MEMORY_BYTES (STAGE_BYTES + LARGER(STAGE_BYTES, QUERY_BYTES))
 #define RESULT_BYTES (ROWS * 128 * PANELS(VALUES))
 
-#define ELEMENT CF_TYPE(DTYPE)
 #define LOG2_E 1.4426950408889634f
 
 // Rows of `width` elements of memory, with zeros up to `padded`, as in rows from `left` on.
@@ -108,29 +105,7 @@ CF_INLINED void multiply(float sums[2][4], CF_UINT a[PARTS][4], CF_UINT b[PARTS]
   (MASK == 1 ? CF_LOAD(MASK_DTYPE, at, 0) != 0 ? (score) : LEAST                \
              : (score) + LOG2_E * (float)CF_LOAD(MASK_DTYPE, at, 0))
 
-CF_INLINED float exp2_of(const float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-// The number of the lane whose number differs in `bit`.
-CF_INLINED float across(const float x, const int bit) {
-  float y;
-  asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=f"(y) : "f"(x), "r"(bit));
-  return y;
-}
-
-CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void operators_nvidia_attention(
-    CF_GLOBAL const ELEMENT *q, CF_GLOBAL const ELEMENT *k, CF_GLOBAL const ELEMENT *v,
-#if MASK
-    CF_GLOBAL const CF_TYPE(MASK_DTYPE) *mask, const CF_LONG mask_batch, const CF_LONG mask_head, const CF_LONG mask_query,
-    const CF_LONG mask_key, const int mask_sequences,
-#endif
-    CF_GLOBAL ELEMENT *y, const CF_LONG q_start, const CF_LONG k_start, const CF_LONG v_start,
-    const CF_LONG q_batch, const CF_LONG q_head, const CF_LONG q_step, const CF_LONG k_batch, const CF_LONG k_head,
-    const CF_LONG k_step, const CF_LONG v_batch, const CF_LONG v_head, const CF_LONG v_step, const CF_LONG y_batch,
-    const CF_LONG y_head, const CF_LONG y_step, const int heads, const int sharing,
-    const int queries, const int keys, const int depth, const int values, const float factor) {
+CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void operators_nvidia_attention(OPERANDS, SIZES) {
   CF_LOCAL unsigned char memory[LARGER(MEMORY_BYTES, RESULT_BYTES)] __attribute__((aligned(1024)));
   const CF_UINT base = CF_SHARED(memory);
   const int item = (int)CF_LOCAL_ID(0), lane = item % 32, wave = item / 32;
@@ -140,13 +115,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void operators_nvidia_attention(
   const int place = group % tiles, first = (CAUSAL ? tiles - 1 - place : place) * ROWS;
   group /= tiles;
   const int head = group % heads, batch = group / heads;
-  q += q_start + batch * q_batch + head * q_head + first * q_step;
-  k += k_start + batch * k_batch + head / sharing * k_head;
-  v += v_start + batch * v_batch + head / sharing * v_head;
-  y += batch * y_batch + head * y_head + first * y_step;
-#if MASK
-  mask += batch % mask_sequences * mask_batch + head * mask_head;
-#endif
+  ENTER_HEAD(batch, head, first);
   const int seen = CAUSAL && first + ROWS < keys ? first + ROWS : keys;  // beyond it no query of the group sees keys
   const int steps = (seen + KEYS - 1) / KEYS;
 

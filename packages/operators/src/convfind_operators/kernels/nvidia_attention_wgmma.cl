@@ -5,8 +5,8 @@
 // the products of a tile's queries and keys, and of the weights and values of the tile before, under way at a time, and in turn:
 // while one group's products run, another one computes exponentials. Scores, their largest, and sums of exponentials are
 // float32 in registers; weights are rounded for the second product.
-#include "convfind_nvidia.h"
-#include "attention.h"
+#include "convfind_nvidia_barrier.h"
+#include "nvidia_attention.h"
 
 #ifndef DTYPE
 #define DTYPE FLOAT16
@@ -34,20 +34,17 @@
 #define VALUE_BYTES (KEYS * 128 * PANELS(VALUES))
 #define QUERY_BYTES (ROWS * 128 * PANELS(DEPTH))
 #define RESULT_BYTES (ROWS * 128 * PANELS(VALUES))
-#define LARGER(a, b) ((a) > (b) ? (a) : (b))
 #define KEYS_AT(stage) (base + (stage) * KEY_BYTES)
 #define VALUES_AT(stage) (base + STAGES * KEY_BYTES + (stage) * VALUE_BYTES)
 #define QUERIES_AT (STAGES * (KEY_BYTES + VALUE_BYTES))
-// Registers of those that copy and of the others: in all no more than work-items begin with, or some wait for ever.
+// Registers of those that copy and of the others.
 #if CONSUMERS == 3
-#define FEW "32"
-#define MANY "160"
+#define FEW 32
+#define MANY 160
 #else
-#define FEW "40"
-#define MANY "232"
+#define FEW 40
+#define MANY 232
 #endif
-
-#define ELEMENT CF_TYPE(DTYPE)
 
 // Values as wgmma reads them: rows along the sum, 8 of them 1024 bytes apart, panels of 64 columns.
 #define TURNED_MATRIX(address) \
@@ -55,30 +52,11 @@
 #define WGMMA_TURNED(columns, dtype, sums, a, b) \
   CF_JOIN(CF_WGMMA_FROM_REGISTERS_, columns)(CF_JOIN(CF_WGMMA_KIND_, dtype), ", 1;}", sums, a, b, 1)
 
-// Barriers in local memory, of 8 bytes.
-CF_INLINED void expect(const CF_UINT barrier_at, const int items) {
-  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier_at), "r"(items) : "memory");
-}
-CF_INLINED void arrive(const CF_UINT barrier_at) {
-  asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barrier_at) : "memory");
-}
-CF_INLINED void await(const CF_UINT barrier_at, const CF_UINT parity) {
-  CF_UINT is_done;
-  do {
-    asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
-                 : "=r"(is_done)
-                 : "r"(barrier_at), "r"(parity)
-                 : "memory");
-  } while (!is_done);
+// Waits for tiles, which the matrix units read.
+CF_INLINED void barrier_wait_tile(const CF_UINT barrier, const CF_UINT phase) {
+  barrier_wait(barrier, phase);
   CF_FENCE_MATRICES();
 }
-// Arrives once an item's copies so far are there.
-CF_INLINED void announce(const CF_UINT barrier_at) {
-  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier_at) : "memory");
-}
-// Of the barriers that the units have: 0 is CF_BARRIER's.
-#define MEET(barrier, items) asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(items) : "memory")
-#define PASS(barrier, items) asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "n"(items) : "memory")
 
 // Rows of `width` elements of memory, with zeros up to `padded`, as in rows from `left` on. Items have one piece of some rows.
 CF_INLINED void fetch(CF_UINT to, CF_GLOBAL const ELEMENT *from, const CF_LONG step, const int rows, const int left,
@@ -94,18 +72,6 @@ CF_INLINED void fetch(CF_UINT to, CF_GLOBAL const ELEMENT *from, const CF_LONG s
     row += every;
     from += every * step;
   }
-}
-
-CF_INLINED float exp2_of(const float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-// The number of the lane whose number differs in `bit`.
-CF_INLINED float across(const float x, const int bit) {
-  float y;
-  asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=f"(y) : "f"(x), "r"(bit));
-  return y;
 }
 
 // Scores of 64 queries and a tile's keys.
@@ -156,13 +122,7 @@ CF_INLINED void rounded(CF_UINT weights[KEYS / 16][4], float scores[KEYS / 8][4]
     weights[i / 4][i % 4] = CF_PAIR(DTYPE, scores[i / 2][i % 2 * 2], scores[i / 2][i % 2 * 2 + 1]);
 }
 
-CF_KERNEL CF_WORK_GROUP_SIZE((CONSUMERS + 1) * GROUP, 1, 1) void operators_nvidia_attention_wgmma(
-    CF_GLOBAL const ELEMENT *q, CF_GLOBAL const ELEMENT *k, CF_GLOBAL const ELEMENT *v, CF_GLOBAL ELEMENT *y,
-    const CF_LONG q_start, const CF_LONG k_start, const CF_LONG v_start, const CF_LONG q_batch, const CF_LONG q_head,
-    const CF_LONG q_step, const CF_LONG k_batch, const CF_LONG k_head, const CF_LONG k_step, const CF_LONG v_batch,
-    const CF_LONG v_head, const CF_LONG v_step, const CF_LONG y_batch, const CF_LONG y_head, const CF_LONG y_step,
-    const int heads, const int sharing, const int queries, const int keys, const int depth, const int values,
-    const float factor) {
+CF_KERNEL CF_WORK_GROUP_SIZE((CONSUMERS + 1) * GROUP, 1, 1) void operators_nvidia_attention_wgmma(OPERANDS, SIZES) {
   CF_LOCAL unsigned char memory[QUERIES_AT + LARGER(QUERY_BYTES, RESULT_BYTES)] __attribute__((aligned(1024)));
   CF_LOCAL ulong barriers[4 * STAGES];  // keys are there, values are; keys are no longer needed, values are not
   const CF_UINT base = CF_SHARED(memory), full = CF_SHARED(barriers), empty = full + 16 * STAGES;
@@ -178,32 +138,32 @@ CF_KERNEL CF_WORK_GROUP_SIZE((CONSUMERS + 1) * GROUP, 1, 1) void operators_nvidi
 
   if (CF_LOCAL_ID(0) == 0) {
     for (int i = 0; i < 2 * STAGES; ++i) {
-      expect(full + 8 * i, GROUP);
-      expect(empty + 8 * i, CONSUMERS * GROUP);
+      barrier_start(full + 8 * i, GROUP);
+      barrier_start(empty + 8 * i, CONSUMERS * GROUP);
     }
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    barriers_started();
   }
   CF_BARRIER();
 
   if (part == 0) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 " FEW ";");
+    GIVE_REGISTERS(FEW);
     q += q_start + batch * q_batch + head * q_head + first * q_step;
     k += k_start + batch * k_batch + head / sharing * k_head;
     v += v_start + batch * v_batch + head / sharing * v_head;
     fetch(base + QUERIES_AT, q, q_step, ROWS, queries - first, DEPTH, depth, item);
     for (int step = 0; step < steps; ++step) {
       const int stage = step % STAGES, round = step / STAGES, begin = step * KEYS;
-      if (round) await(empty + 16 * stage, round - 1 & 1);
+      if (round) barrier_wait_tile(empty + 16 * stage, round - 1 & 1);
       fetch(KEYS_AT(stage), k + begin * k_step, k_step, KEYS, keys - begin, DEPTH, depth, item);
-      announce(full + 16 * stage);
-      if (round) await(empty + 16 * stage + 8, round - 1 & 1);
+      barrier_arrive_copied(full + 16 * stage);
+      if (round) barrier_wait_tile(empty + 16 * stage + 8, round - 1 & 1);
       fetch(VALUES_AT(stage), v + begin * v_step, v_step, KEYS, keys - begin, VALUES, values, item);
-      announce(full + 16 * stage + 8);
+      barrier_arrive_copied(full + 16 * stage + 8);
     }
     CF_COPIES_COMMIT();
     CF_COPIES_WAIT(0);
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 " MANY ";");
+    TAKE_REGISTERS(MANY);
     const int lane = item % 32, consumer = part - 1, own = 64 * consumer + item / 32 * 16, top = first + own + lane / 4;
     const CF_UINT queries_at = base + QUERIES_AT + consumer * 8192;
     float scores[KEYS / 8][4], sums[VALUES / 8][4], largest[2], totals[2], kept[2];
@@ -215,33 +175,33 @@ CF_KERNEL CF_WORK_GROUP_SIZE((CONSUMERS + 1) * GROUP, 1, 1) void operators_nvidi
     }
     // Whose turn it is: barrier 1 + consumer.
     const int turn = 1 + consumer, next_turn = 1 + (consumer + 1) % CONSUMERS;
-    if (consumer == CONSUMERS - 1) PASS(next_turn, 2 * GROUP);
+    if (consumer == CONSUMERS - 1) PASS_AT(next_turn, 2 * GROUP);
 
-    await(full, 0);
-    MEET(turn, 2 * GROUP);
+    barrier_wait_tile(full, 0);
+    MEET_AT(turn, 2 * GROUP);
     start_scores(scores, queries_at, KEYS_AT(0));
-    PASS(next_turn, 2 * GROUP);
+    PASS_AT(next_turn, 2 * GROUP);
     CF_WGMMA_WAIT(0);
-    arrive(empty);
+    barrier_arrive(empty);
     if (KEYS > keys || (CAUSAL && KEYS > first + own)) hide(scores, 0, top, keys, lane);
     weigh(scores, largest, totals, kept, factor);
     rounded(weights, scores);
     int before = 0, stage = STAGES > 1;
     CF_UINT parity_before = 0, parity = STAGES == 1;
     for (int step = 1; step < steps; ++step) {
-      await(full + 16 * stage, parity);
-      MEET(turn, 2 * GROUP);
+      barrier_wait_tile(full + 16 * stage, parity);
+      MEET_AT(turn, 2 * GROUP);
       start_scores(scores, queries_at, KEYS_AT(stage));
-      await(full + 16 * before + 8, parity_before);
+      barrier_wait_tile(full + 16 * before + 8, parity_before);
       start_sums(sums, weights, VALUES_AT(before));
-      PASS(next_turn, 2 * GROUP);
+      PASS_AT(next_turn, 2 * GROUP);
       CF_WGMMA_WAIT(1);
-      arrive(empty + 16 * stage);
+      barrier_arrive(empty + 16 * stage);
       const int begin = step * KEYS;
       if (begin + KEYS > keys || (CAUSAL && begin + KEYS > first + own)) hide(scores, begin, top, keys, lane);
       weigh(scores, largest, totals, kept, factor);
       CF_WGMMA_WAIT(0);
-      arrive(empty + 16 * before + 8);
+      barrier_arrive(empty + 16 * before + 8);
       CF_UNROLL for (int i = 0; i < VALUES / 2; ++i) sums[i / 4][i % 4] *= kept[i % 4 / 2];
       rounded(weights, scores);
       before = stage;
@@ -249,12 +209,12 @@ CF_KERNEL CF_WORK_GROUP_SIZE((CONSUMERS + 1) * GROUP, 1, 1) void operators_nvidi
       stage = stage + 1 == STAGES ? 0 : stage + 1;
       parity ^= stage == 0;
     }
-    await(full + 16 * before + 8, parity_before);
+    barrier_wait_tile(full + 16 * before + 8, parity_before);
     start_sums(sums, weights, VALUES_AT(before));
     CF_WGMMA_WAIT(0);
 
     // Results go through local memory, where queries were, so that pieces of 16 bytes are written.
-    MEET(1 + CONSUMERS + consumer, GROUP);
+    MEET_AT(1 + CONSUMERS + consumer, GROUP);
     y += batch * y_batch + head * y_head + first * y_step;
     const CF_UINT results = base + QUERIES_AT;
     CF_UNROLL for (int h = 0; h < 2; ++h) {

@@ -5,7 +5,7 @@
 // plane, all of it straight code with the weights in uniform registers. Between the planes lie rows of zeros, which no copy
 // touches; items at the left and right edge read neighbours from rows of zeros of their own. So nothing is asked.
 #include "gpu_window.h"
-#include "nvidia_bulk.h"
+#include "nvidia_stages.h"
 
 #ifndef BEFORE
 #define BEFORE 3     // columns of zeros before the first: 0..4, as many as that behind the last
@@ -59,8 +59,8 @@
 // A wave copies the planes of a stage, `stride` floats from one to the next.
 CF_INLINED void fetch_stage(CF_LOCAL_PTR float *to, CF_GLOBAL const float *from, const CF_LONG stride, const int planes,
                             const int lane, CF_LOCAL_PTR ulong *arrived) {
-  if (lane == 0) bulk_expect(arrived, planes * (4 * PLANE));
-  if (lane < planes) bulk_load(to + lane * PITCH, from + lane * stride, 4 * PLANE, arrived);
+  if (lane == 0) barrier_expect(CF_SHARED(arrived), planes * (4 * PLANE));
+  if (lane < planes) copy_run(CF_SHARED(to + lane * PITCH), from + lane * stride, 4 * PLANE, CF_SHARED(arrived));
 }
 
 // Work-groups: `teams`, which have every teams-th stage, a channel after the other of a block of images. The first
@@ -95,9 +95,10 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_nvidia_stages(
 
   if (item == 0) {
     FOR_UNROLLED(b, BUFFERS) {
-      bulk_init(arrived + b);
+      barrier_start(CF_SHARED(arrived + b), 1);
       readers[b] = 0;
     }
+    barriers_started();
   }
   CF_WAVE_BARRIER();
   if (wave == 0) {
@@ -141,7 +142,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_nvidia_stages(
     if (BETA && INSIDE(o)) CF_STORE4(to + (o) * WIDTH, sum[o]);                                      \
     if (!BETA && INSIDE(o)) store_four(to + (o) * WIDTH, sum[o]);                                    \
   } while (0)
-    bulk_wait(arrived + buffer, parity);
+    barrier_wait(CF_SHARED(arrived + buffer), parity);
     FOR_UNROLLED(r, SEEN) {
       float value[12];
       if (BEFORE > 2) CF_LOAD4_LOCAL(value, left + r * WIDTH);
@@ -167,19 +168,19 @@ CF_KERNEL CF_WORK_GROUP_SIZE(ITEMS, 1, 1) void direct_nvidia_stages(
     FOR_UNROLLED(o, ROWS) {
       if (INSIDE(o)) CF_STORE4_LOCAL(ring + at + (ABOVE + o) * WIDTH, sum[o]);
     }
-    bulk_fence();
+    CF_FENCE_MATRICES();
     CF_BARRIER();
     if (wave == 0) {
       if (lane < min(PLANES, images - FIRST(stage)))
-        bulk_store(result + (FIRST(stage) + lane) * stride + channel * PLANE, ring + PLACE(buffer * PLANES + lane),
-                   4 * PLANE);
+        store_run(result + (FIRST(stage) + lane) * stride + channel * PLANE, ring + PLACE(buffer * PLANES + lane),
+                  4 * PLANE);
       // A lane's next plane takes the place of its own.
-      bulk_stored();
+      runs_stored();
       if (next < stages) FETCH(next, buffer);
     }
 #else
     if (next < stages && wave_is_last(readers + buffer, lane, WAVES)) {
-      bulk_fence();
+      CF_FENCE_MATRICES();
       FETCH(next, buffer);
     }
     STORE(ROWS - 1);

@@ -29,11 +29,6 @@
 #if TURNS > 1
 #define FEW 40
 #define MANY ((CF_MOST_REGISTERS * (TURNS * THREADS + FETCHING) - FETCHING * FEW) / (TURNS * THREADS) / 8 * 8)
-#define GIVE_REGISTERS() asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(FEW))
-#define TAKE_REGISTERS() asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(MANY))
-#else
-#define GIVE_REGISTERS()
-#define TAKE_REGISTERS()
 #endif
 #define EXTRA_ROWS (LINE > 1 ? 8 : 0)  // for the taps behind a tile's last position
 #define FETCHED_BYTES ((TILE_M + EXTRA_ROWS) * 128)
@@ -44,7 +39,6 @@
 #define RESULTS_AT (OVERLAP ? STAGES_BYTES : 0)
 #define RESULTS_BYTES (TURNS * TILE_BYTES)
 #define MEMORY_BYTES (RESULTS_AT + RESULTS_BYTES > STAGES_BYTES ? RESULTS_AT + RESULTS_BYTES : STAGES_BYTES)
-#define CONSUMERS_BARRIER(turn) asm volatile("bar.sync %0, %1;" ::"r"(1 + (turn)), "n"(THREADS) : "memory")
 
 // A tile of the result, by its number: channels change first.
 typedef struct {
@@ -122,7 +116,9 @@ CF_KERNEL CF_WORK_GROUP_SIZE(TURNS * THREADS + FETCHING, 1, 1) void igemm_nvidia
   } while (0)
 
   if (number_of_item >= TURNS * THREADS) {
-    GIVE_REGISTERS();
+#if TURNS > 1
+    GIVE_REGISTERS(FEW);
+#endif
     if (number_of_item == TURNS * THREADS) {
       EACH_TILE(number) {
         const Tile tile = tile_of(number, channel_tiles, position_tiles, groups, all_steps, parts_of_sum);
@@ -159,7 +155,9 @@ CF_KERNEL CF_WORK_GROUP_SIZE(TURNS * THREADS + FETCHING, 1, 1) void igemm_nvidia
     return;
   }
 
-  TAKE_REGISTERS();
+#if TURNS > 1
+  TAKE_REGISTERS(MANY);
+#endif
   const int turn = TURNS > 1 ? number_of_item / THREADS : 0, item = number_of_item - turn * THREADS;
   CF_LOCAL_PTR CF_LONG *const result_at = all_result_at + turn * TILE_M;
 #if KEEPS_BIAS
@@ -236,10 +234,10 @@ CF_KERNEL CF_WORK_GROUP_SIZE(TURNS * THREADS + FETCHING, 1, 1) void igemm_nvidia
 #if OVERLAP
     if (tile.steps > 0 && item % 128 == 0) barrier_arrive(empty_at + 8 * (stage == 0 ? STAGES - 1 : stage - 1));
 #endif
-    CONSUMERS_BARRIER(turn);  // what follows is written where others may have read until now
+    MEET_AT(1 + turn, THREADS);  // what follows is written where others may have read until now
 #if KEEPS_BIAS
     keep_biases(bias_at, own_biases, item);
-    CONSUMERS_BARRIER(turn);
+    MEET_AT(1 + turn, THREADS);
 #endif
     if (WRITES_ROWS(epilogue)) {
 #if FETCHES_Z

@@ -13,8 +13,8 @@
 #ifndef STAGES
 #define STAGES 4  // steps in local memory or on their way there: 3 or more
 #endif
+#include "convfind_nvidia_barrier.h"
 #include "convfind_nvidia_tile.h"
-#include "gpu_pipeline.h"
 #include "gpu_split_half.h"
 #include "gpu_weights_pairs.h"
 
@@ -60,8 +60,8 @@ CF_INLINED void enter_tile(Cursor *at, const int in_tile, const int groups, cons
   do {                                                                                             \
     if ((step) >= STAGES) barrier_wait(FREE(step), PHASE(step) + 1);                               \
     barrier_expect(COME(step), next.rows_bytes + next.columns_bytes);                              \
-    copy_to_barrier(STAGE_AT(step), filters + next.rows_at, next.rows_bytes, COME(step));          \
-    copy_to_barrier(COLUMNS_AT(step), channels + next.columns_at, next.columns_bytes, COME(step)); \
+    copy_run(STAGE_AT(step), filters + next.rows_at, next.rows_bytes, COME(step));                 \
+    copy_run(COLUMNS_AT(step), channels + next.columns_at, next.columns_bytes, COME(step));        \
     next.rows_at += padded_rows * 32;                                                              \
     next.columns_at += padded_columns * 32;                                                        \
     if (++next.block == next.end) {                                                                \
