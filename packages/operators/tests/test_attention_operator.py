@@ -16,13 +16,13 @@ from convfind.kit.register_limit import OPTION
 from convfind.runtime.backend import Device
 from convfind.solver.recipe import Launch, ScalarArg
 from convfind_operators import AttentionProblem, ElementType
-from convfind_operators.attention_solver import (
-    AttentionSolver,
+from convfind_operators.attention_solver import AttentionSolver
+from convfind_operators.cpu_attention_solver import CpuAttentionSolver
+from convfind_operators.nvidia_attention_solver import (
     Blocks,
     NvidiaAttentionSolver,
     WgmmaAttentionSolver,
 )
-from convfind_operators.cpu_attention_solver import CpuAttentionSolver
 from convfind_operators.solver_list import solver_of
 
 torch = pytest.importorskip("torch")

@@ -10,7 +10,7 @@ from emulated_units import COMPILER, EmulatedUnits
 
 from convfind.device.target import DeviceKind, Target
 from convfind_operators import AttentionProblem
-from convfind_operators.attention_solver import NvidiaAttentionSolver, WgmmaAttentionSolver
+from convfind_operators.nvidia_attention_solver import NvidiaAttentionSolver, WgmmaAttentionSolver
 from convfind_operators.testing import check_operator
 
 pytestmark = [

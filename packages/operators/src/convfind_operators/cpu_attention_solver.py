@@ -11,16 +11,9 @@ from convfind.kit.register_tile import PRODUCT
 from convfind.kit.sizes import ceil_div, round_up
 from convfind.reasons import Reason
 from convfind.solver.applicability import Applicability, Rejected
-from convfind.solver.recipe import Launch, ScalarArg, Step, i32, i64
+from convfind.solver.recipe import Launch, Step, i32
 from convfind_operators.attention import AttentionProblem
-from convfind_operators.attention_solver import (
-    arguments_of_memory,
-    countable,
-    macros_of,
-    repeated,
-    sizes_of,
-    steps_of,
-)
+from convfind_operators.attention_launch import arguments_of, countable, macros_of, repeated
 from convfind_operators.element_type import ElementType
 from convfind_operators.launching import VECTOR, has_vectors, kernel
 from convfind_operators.operator import Operator
@@ -84,11 +77,7 @@ class CpuAttentionSolver(OperatorSolver):
             macros["MASK_IS"] = step if step in (0, 1) else 2
         block = ceil_div(problem.keys, ceil_div(problem.keys, room.keys))
         arguments = (
-            *arguments_of_memory(problem),
-            *steps_of(problem),
-            *(i64(problem.operand(name).strides[3]) for name in ("q", "k", "v", "y")),
-            *sizes_of(problem),
-            ScalarArg(problem.factor, "float32"),
+            *arguments_of(problem, element_steps=True),
             i32(share),
             i32(round_up(block, VECTOR)),
         )

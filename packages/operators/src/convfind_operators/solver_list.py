@@ -9,11 +9,7 @@ from convfind.device.target import Target
 from convfind.errors import NoSolverError
 from convfind.reasons import Reason
 from convfind.solver.applicability import Rejected
-from convfind_operators.attention_solver import (
-    AttentionSolver,
-    NvidiaAttentionSolver,
-    WgmmaAttentionSolver,
-)
+from convfind_operators.attention_solver import AttentionSolver
 from convfind_operators.copy_solver import CopySolver
 from convfind_operators.cpu_attention_solver import CpuAttentionSolver
 from convfind_operators.elementwise_solver import ElementwiseSolver
@@ -23,6 +19,10 @@ from convfind_operators.library_matmul_solver import LibraryMatMulSolver
 from convfind_operators.line_solver import LineSolver
 from convfind_operators.local_response_solver import LocalResponseNormSolver
 from convfind_operators.matmul_solver import MatMulSolver
+from convfind_operators.nvidia_attention_solver import (
+    NvidiaAttentionSolver,
+    WgmmaAttentionSolver,
+)
 from convfind_operators.pointwise_depthwise_solver import PointwiseDepthwiseSolver
 from convfind_operators.pooling_solver import PoolingSolver
 from convfind_operators.problem_list import problem_types
