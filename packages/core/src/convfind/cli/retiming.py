@@ -33,16 +33,17 @@ def retime(
         solver, plain, session.target, solution.config, solution.workspace
     )
     loaded = session.kernels.load_given(recipe.programs, solution.binaries)
-    bench = Workbench(plain, session, constant_weights=solution.constant_weights)
-    bench.make_ready(verify=False)
-    candidate = bench.candidate(recipe, loaded)
-    candidate.run_once()
-    candidate.sample()  # warms caches and clocks
-    samples: list[float] = []
-    end = None if seconds is None else time.perf_counter() + seconds
-    while iterations is None or len(samples) < iterations:
-        samples.append(candidate.sample())
-        enough = len(samples) >= (_FEWEST if iterations is None else 1)
-        if end is not None and enough and time.perf_counter() >= end:
-            break
+    with session.turn:  # finds of other threads would disturb it
+        bench = Workbench(plain, session, constant_weights=solution.constant_weights)
+        bench.make_ready(verify=False)
+        candidate = bench.candidate(recipe, loaded)
+        candidate.run_once()
+        candidate.sample()  # warms caches and clocks
+        samples: list[float] = []
+        end = None if seconds is None else time.perf_counter() + seconds
+        while iterations is None or len(samples) < iterations:
+            samples.append(candidate.sample())
+            enough = len(samples) >= (_FEWEST if iterations is None else 1)
+            if end is not None and enough and time.perf_counter() >= end:
+                break
     return Measurement(tuple(samples))
