@@ -22,7 +22,7 @@ from convfind.device.target import Target
 from convfind.finddb import FindDb, FindRecord, QuarantineRecord
 from convfind.finddb.database import FILE_NAME
 from convfind.problem import ConvProblem
-from convfind_finddb_tools.cli.group import db
+from convfind_finddb_tools.cli.db import db
 from convfind_finddb_tools.database import Snapshot
 from convfind_finddb_tools.selection import Selection
 
@@ -110,7 +110,7 @@ def test_registering_imports_no_command() -> None:
         "print([n for n in sys.modules if n.startswith('convfind_finddb_tools.')])"
     )
     ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    commands = ("hooks", "cli", "cli.group", "cli.lazy", "cli.tune", "cli.heuristics")
+    commands = ("hooks", "cli", "cli.db", "cli.tune", "cli.heuristics")
     models = ("heuristics", "heuristics.shipped")  # their names: files are read when asked
     light = commands + models
     assert set(ast.literal_eval(ran.stdout)) <= {f"convfind_finddb_tools.{name}" for name in light}

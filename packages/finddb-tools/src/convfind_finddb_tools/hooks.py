@@ -39,9 +39,9 @@ def convfind_register_layer_readers(register: LayerReaderRegistry) -> None:
 @hookimpl
 def convfind_register_commands(cli: click.Group) -> None:
     """Add ``convfind db``, ``convfind tune``, ``convfind report`` and ``convfind heuristics``."""
-    from convfind_finddb_tools.cli.group import db
+    from convfind.cli.lazy import LazyCommand
+    from convfind_finddb_tools.cli.db import db
     from convfind_finddb_tools.cli.heuristics import heuristics
-    from convfind_finddb_tools.cli.lazy import LazyCommand
     from convfind_finddb_tools.cli.tune import tune
 
     cli.add_command(db)

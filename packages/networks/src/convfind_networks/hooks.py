@@ -13,6 +13,6 @@ if TYPE_CHECKING:
 @hookimpl
 def convfind_register_commands(cli: click.Group) -> None:
     """Add ``convfind network``."""
-    from convfind_networks.cli.group import network
+    from convfind_networks.cli.network import network
 
     cli.add_command(network)

@@ -21,7 +21,7 @@ from convfind_finddb_tools.selection import Selection
 @click.option("--limit", type=click.IntRange(min=0), default=100, help="Problems; 0: all.  [100]")
 @click.pass_obj
 @takes_selection
-def list_(app: App, database: Path | None, limit: int, selection: Selection) -> None:
+def listing(app: App, database: Path | None, limit: int, selection: Selection) -> None:
     """List problems with their fastest record.
 
     \b

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
-import click
+from convfind.cli.lazy import LazyGroup
 
 _HELP = """Tune all problems of a model or a log, here or on many devices at once.
 
@@ -26,21 +24,4 @@ _COMMANDS = {
     "status": "tune_status",
 }
 
-
-class _Group(click.Group):
-    """Registered at every start of the program, so that it must cost nothing there."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Name the commands."""
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command."""
-        module = _COMMANDS.get(cmd_name)
-        if module is None:
-            return None
-        command: click.Command = getattr(import_module(f"{__package__}.{module}"), module)
-        return command
-
-
-tune = _Group("tune", help=_HELP)
+tune = LazyGroup("tune", "convfind_finddb_tools.cli", _COMMANDS, _HELP)
