@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from convfind_networks.from_torch.node import AtenOperators
 from convfind_networks.from_torch.operators import (
+    activation,
     convolution,
     elementwise,
     indexing,
     making,
     normalization,
+    parts,
     pooling,
     products,
     rearrangement,
@@ -17,11 +19,13 @@ from convfind_networks.from_torch.operators import (
 )
 
 OPERATORS: AtenOperators = {
+    **activation.OPERATORS,
     **convolution.OPERATORS,
     **elementwise.OPERATORS,
     **indexing.OPERATORS,
     **making.OPERATORS,
     **normalization.OPERATORS,
+    **parts.OPERATORS,
     **pooling.OPERATORS,
     **products.OPERATORS,
     **rearrangement.OPERATORS,
