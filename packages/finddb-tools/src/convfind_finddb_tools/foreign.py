@@ -82,13 +82,6 @@ class ForeignDevice:
         """Prefix of the keys of its records."""
         return f"{SCHEMA}|{self.identity}|".encode()
 
-    @property
-    def file_name(self) -> str:
-        """The name of its file in MIOpen."""
-        if self.backend == ANY_BACKEND:
-            return f"{self.name}.db.txt"
-        return f"{self.name}.{self.backend}.fdb.txt"
-
 
 def device_of_key(key: bytes) -> ForeignDevice:
     """Return the device that a foreign key names.

@@ -31,7 +31,7 @@ from convfind_networks.errors import BindingError, PlanError, UnsupportedError
 from convfind_networks.graph import TensorType
 from convfind_networks.ops import Identity, Reduce, ReduceFunction, Reshape, Split, Transpose
 from convfind_networks.plan import Place, Plan, compile_graph, layout_choice, plan_file
-from convfind_networks.plan.plan_file import checksum_of
+from convfind_networks.plan.plan_file import new_checksum
 from convfind_networks.plan.posing import Posing
 
 safetensors = pytest.importorskip("safetensors")
@@ -444,8 +444,10 @@ def changed(path: Path, plan: Plan, change: Any) -> Path:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     change(document)
     text = json.dumps(document)
-    checksum = checksum_of(text, tensors["constants"])
-    save_file(tensors, path, {"convfind_plan": text, "convfind_checksum": checksum})
+    checksum = new_checksum(text)
+    checksum.update(tensors["constants"].data)
+    metadata = {"convfind_plan": text, "convfind_checksum": checksum.hexdigest()}
+    save_file(tensors, path, metadata)
     return path
 
 

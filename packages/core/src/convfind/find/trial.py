@@ -134,11 +134,6 @@ class SearchOutcome:
         times = [trial.measurement.median for trial in self.trials if trial.measurement]
         return min(times, default=None)
 
-    @property
-    def least_ms(self) -> float | None:
-        """The fastest sample so far."""
-        return min((trial.least for trial in self.trials if trial.measurement), default=None)
-
 
 #: Refusals that say nothing about a solver: it has not run.
 NOT_RUN = (Reason.BUDGET, Reason.NO_CHILD)

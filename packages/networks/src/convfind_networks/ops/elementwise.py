@@ -153,10 +153,6 @@ _COMPARES = {
     BinaryFunction.OR,
     BinaryFunction.XOR,
 }
-#: Functions whose arguments may change places.
-COMMUTATIVE = frozenset(
-    {BinaryFunction.ADD, BinaryFunction.MUL, BinaryFunction.MIN, BinaryFunction.MAX}
-)
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ def save_plan(plan: Plan, path: Path) -> None:
     """
     schedule = plan.schedule
     text = msgspec.json.encode(_saved(schedule)).decode()
-    checksum = _new_checksum(text)
+    checksum = new_checksum(text)
     for piece in _pieces(plan):
         checksum.update(piece.data)
     metadata = {_METADATA: text, _CHECKSUM: checksum.hexdigest()}
@@ -108,14 +108,7 @@ def _pieces(plan: Plan) -> Iterator[Array]:
         yield piece
 
 
-def checksum_of(text: str, weights: np.ndarray[Any, Any]) -> str:
-    """Return what tells whether the document or the weights of a plan have changed."""
-    checksum = _new_checksum(text)
-    checksum.update(np.ascontiguousarray(weights).data)
-    return checksum.hexdigest()
-
-
-def _new_checksum(text: str) -> blake2b:
+def new_checksum(text: str) -> blake2b:
     """Return a checksum that has seen the document, and is to see the weights."""
     return blake2b(text.encode(), digest_size=16)
 
@@ -174,7 +167,7 @@ class _PlanFile:
         They lie where devices that share the host's memory can use them.
         """
         weights = aligned(self.saved.constants)
-        checksum = _new_checksum(self.text)
+        checksum = new_checksum(self.text)
         try:
             with self.path.open("rb") as file:
                 file.seek(self.begin)
