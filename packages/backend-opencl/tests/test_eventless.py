@@ -11,12 +11,13 @@ from opencl_testing import Runner
 
 from convfind.device.target import DeviceKind
 from convfind.runtime.backend import InvokeArgs
+from convfind.solver.kernel_spec import KernelSpec
 from convfind.solver.recipe import BufferArg, Memory, f32
 from convfind_backend_opencl import eventless
-from convfind_backend_opencl.compiler import LoadedProgram
 from convfind_backend_opencl.device import OpenCLDevice
 from convfind_backend_opencl.eventless import EventlessLaunch
 from convfind_backend_opencl.invoker import OpenCLInvoker
+from convfind_backend_opencl.module import LoadedProgram
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def adding(runner: Runner) -> tuple[cl.Kernel, cl.Buffer]:
     device = runner.device
     program = device.load(runner.program, device.compile(runner.program))
     assert isinstance(program, LoadedProgram)
-    kernel = program.kernel("affine")
+    kernel = program.kernel(KernelSpec(runner.program, "affine"))
     memory = cl.Buffer(device.context, cl.mem_flags.READ_WRITE, 256)
     cl.enqueue_copy(device.queue, memory, np.zeros(64, np.float32))
     kernel.set_args(memory, memory, np.float32(1), np.float32(1))

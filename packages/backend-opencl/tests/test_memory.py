@@ -18,7 +18,8 @@ from convfind.runtime.backend import InvokeArgs
 from convfind.solver.recipe import BufferArg, Fill, Memory, f32
 from convfind_backend_opencl import memory
 from convfind_backend_opencl.device import OpenCLDevice
-from convfind_backend_opencl.memory import HOST_ALIGNMENT, OpenCLBuffer, OpenCLPool
+from convfind_backend_opencl.host_memory import HOST_ALIGNMENT
+from convfind_backend_opencl.memory import OpenCLBuffer, OpenCLPool
 
 X = BufferArg(Memory.X)
 

@@ -26,7 +26,8 @@ from convfind.solver.recipe import BufferArg, Memory, f32
 from convfind_backend_opencl.backend import OpenCLBackend
 from convfind_backend_opencl.device import OpenCLDevice
 from convfind_backend_opencl.gemm.solver_list import solvers
-from convfind_backend_opencl.memory import HOST_ALIGNMENT, OpenCLBuffer
+from convfind_backend_opencl.host_memory import HOST_ALIGNMENT
+from convfind_backend_opencl.memory import OpenCLBuffer
 
 Floats = NDArray[np.float32]
 AFFINE = (BufferArg(Memory.X), BufferArg(Memory.Y), f32(2), f32(1))

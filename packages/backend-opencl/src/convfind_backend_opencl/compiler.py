@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sqlite3
-from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
-
-import platformdirs
 import pyopencl as cl
 
 # pyopencl's public `Program` keeps a binary cache of its own beside convfind's and warns of every
@@ -18,35 +11,12 @@ from pyopencl._cl import _Program
 from convfind.backend_kit.compiler import ProgramCompiler
 from convfind.device.target import Target
 from convfind.errors import KernelBuildError
-from convfind.log import logger
 from convfind.solver.kernel_spec import Program
 from convfind_backend_opencl.errors import status_name
 from convfind_backend_opencl.languages import LANGUAGES
+from convfind_backend_opencl.module import LoadedProgram
 from convfind_backend_opencl.ptx import limit_registers, retarget
 from convfind_backend_opencl.target import is_nvidia
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedProgram:
-    """A program that is ready to run."""
-
-    native: _Program
-    entries: tuple[str, ...]
-
-    def kernel(self, entry: str) -> cl.Kernel:
-        """Make a kernel. Raises `pyopencl.Error`.
-
-        pyopencl keeps Python code that it generates for a kernel in the user's cache folder, and
-        makes none where it cannot: with a read-only home folder, a full disk, a damaged file. Then
-        this process does without.
-        """
-        if not _has_cache_folder():
-            _do_without_cache("no folder for it can be made")
-        try:
-            return cl.Kernel(self.native, entry)
-        except (OSError, sqlite3.Error) as exc:
-            _do_without_cache(str(exc))
-            return cl.Kernel(self.native, entry)
 
 
 class Compiler(ProgramCompiler):
@@ -112,17 +82,3 @@ class Compiler(ProgramCompiler):
         except (cl.Error, UnicodeDecodeError) as exc:
             return f"<no build log: {exc}>"
         return str(log or "").replace("\0", "")
-
-
-@cache
-def _has_cache_folder() -> bool:
-    """Say whether pyopencl's folder is there or can be made; where it fails to, it also prints."""
-    folder = Path(platformdirs.user_cache_dir("pytools", "pytools"))
-    there = next(path for path in (folder, *folder.parents) if path.exists())
-    return there.is_dir() and (there == folder or os.access(there, os.W_OK))
-
-
-def _do_without_cache(why: str) -> None:
-    if not cl._PYOPENCL_NO_CACHE:
-        logger.warning("pyopencl's cache cannot be used, continuing without it: %s", why)
-        cl._PYOPENCL_NO_CACHE = True

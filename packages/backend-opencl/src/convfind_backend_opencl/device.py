@@ -19,24 +19,27 @@ from convfind.solver.kernel_spec import Program
 from convfind.solver.recipe import Step
 from convfind_backend_opencl import interop
 from convfind_backend_opencl.addressed import AddressedSteps, can_point
-from convfind_backend_opencl.compiler import Compiler, LoadedProgram
+from convfind_backend_opencl.compiler import Compiler
 from convfind_backend_opencl.cpu_threads import Caller, placed_workers
 from convfind_backend_opencl.errors import opencl_errors, translated
+from convfind_backend_opencl.host_memory import (
+    HostMemory,
+    host_block,
+    is_usable_in_place,
+    shares_host_memory,
+)
 from convfind_backend_opencl.invoker import OpenCLInvoker
 from convfind_backend_opencl.memory import (
     PATTERN,
     WIDEST_PATTERN,
-    HostMemory,
     OpenCLBuffer,
     OpenCLPool,
     enqueue_fill,
-    host_block,
-    is_usable_in_place,
-    shares_host_memory,
     step_alignment,
     step_alignment_of_views,
     takes_host_pointers,
 )
+from convfind_backend_opencl.module import LoadedProgram
 
 #: The property of a queue whose commands the calling thread executes, as Intel's extension says.
 _BY_CALLER = 1 << 31

@@ -10,7 +10,8 @@ from convfind.errors import DeviceError
 from convfind.runtime.backend import TensorForm
 from convfind.runtime.tensors import type_name
 from convfind_backend_opencl.errors import opencl_errors
-from convfind_backend_opencl.memory import Block, HostMemory, OpenCLBuffer
+from convfind_backend_opencl.host_memory import HostMemory
+from convfind_backend_opencl.memory import Block, OpenCLBuffer
 
 
 def check_queue(context: cl.Context, queue: cl.CommandQueue) -> None:
