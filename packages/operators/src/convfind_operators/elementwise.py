@@ -89,7 +89,13 @@ class ActivationProblem(Elementwise):
 
 @dataclass(frozen=True, kw_only=True)
 class UnaryProblem(Elementwise):
-    """``y = function(x)``; questions give bool. See `UnaryFunction`."""
+    """``y = function(x)``; questions give bool.
+
+    Attributes:
+        x: shape of the operand.
+        function: a `UnaryFunction`.
+        numbers: the function's own, where it has some; none: the usual ones.
+    """
 
     kind: ClassVar[str] = "unary"
 
@@ -125,7 +131,13 @@ class UnaryProblem(Elementwise):
 
 @dataclass(frozen=True, kw_only=True)
 class BinaryProblem(Elementwise):
-    """``y = activation(function(a, b))``; comparisons give bool. See `BinaryFunction`."""
+    """``y = activation(function(a, b))``; comparisons give bool.
+
+    Attributes:
+        a, b: shapes, which broadcast to that of y.
+        function: a `BinaryFunction`.
+        activation: behind the function; None: none.
+    """
 
     kind: ClassVar[str] = "binary"
 
@@ -182,7 +194,11 @@ class BinaryProblem(Elementwise):
 
 @dataclass(frozen=True, kw_only=True)
 class WhereProblem(Elementwise):
-    """``y = a`` where the condition, of bool, holds, and b elsewhere."""
+    """``y = a`` where the condition, of bool, holds, and b elsewhere.
+
+    Attributes:
+        condition, a, b: shapes, which broadcast to that of y.
+    """
 
     kind: ClassVar[str] = "where"
 
@@ -256,8 +272,12 @@ class CastProblem(Elementwise):
 class BatchNormProblem(Elementwise):
     """``y = activation((x - mean) * scale / sqrt(variance + epsilon) + bias)`` for each channel.
 
-    Statistics are known, as at inference; each has one number for each channel. Without them it is
-    ``activation(x * scale + bias)``.
+    Attributes:
+        x: shape of the operand; channels are axis 1.
+        epsilon: what is added to variances.
+        statistics: whether there are mean and variance, which are known, as at inference; each has
+            one number for each channel. Without them it is ``activation(x * scale + bias)``.
+        activation: behind it; None: none.
     """
 
     kind: ClassVar[str] = "batch-norm"

@@ -21,7 +21,9 @@ class Gathering(Operator):
     """Elements of x chosen by numbers along an axis: below zero from the end; never out of range.
 
     Attributes:
+        x: shape of the tensor that elements are chosen from.
         indices: shape of the indices.
+        axis: along which; below zero it counts from the last.
         index_dtype: their type, int64 or int32.
     """
 

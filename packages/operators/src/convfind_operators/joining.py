@@ -17,7 +17,12 @@ from convfind_operators.walk import View, Walk
 
 @dataclass(frozen=True, kw_only=True)
 class ConcatProblem(Rearrangement):
-    """Tensors ``x0``, ``x1``, .. behind each other along an axis."""
+    """Tensors ``x0``, ``x1``, .. behind each other along an axis.
+
+    Attributes:
+        shapes: of the tensors; they differ along the axis alone.
+        axis: from 0 on.
+    """
 
     kind: ClassVar[str] = "concat"
 
@@ -54,7 +59,12 @@ class ConcatProblem(Rearrangement):
 
 @dataclass(frozen=True, kw_only=True)
 class SplitProblem(OfOneTensor):
-    """Pieces ``y0``, ``y1``, .. of x along an axis, of these sizes."""
+    """Pieces ``y0``, ``y1``, .. of x along an axis.
+
+    Attributes:
+        axis: from 0 on.
+        sizes: of the pieces along the axis, which together are x.
+    """
 
     kind: ClassVar[str] = "split"
 

@@ -99,6 +99,7 @@ class LayerNormProblem(Norm):
     """Normalisation over the axes from one on.
 
     Attributes:
+        axis: the first of them; below zero it counts from the last.
         scale, bias: shapes that broadcast against x; None: there is none. No bias without scale.
     """
 
@@ -161,6 +162,9 @@ class GroupNormProblem(Norm):
     """Normalisation over groups of channels of one image; ``scale`` and ``bias`` are a channel's.
 
     With as many groups as channels it is instance normalisation.
+
+    Attributes:
+        groups: into which the channels, axis 1, are divided.
     """
 
     kind: ClassVar[str] = "group-norm"

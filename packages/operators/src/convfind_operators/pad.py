@@ -20,7 +20,14 @@ from convfind_operators.walk import View, Walk
 
 @dataclass(frozen=True, kw_only=True)
 class PadProblem(OfOneTensor):
-    """x with elements around it; negative numbers cut some off."""
+    """x with elements around it; negative numbers cut some off.
+
+    Attributes:
+        begin: elements before x along each axis.
+        end: elements behind it.
+        mode: which elements they are.
+        value: the elements, in the mode ``constant``.
+    """
 
     kind: ClassVar[str] = "pad"
 

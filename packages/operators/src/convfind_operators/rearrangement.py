@@ -108,7 +108,11 @@ class CopyProblem(OfOneTensor):
 
 @dataclass(frozen=True, kw_only=True)
 class TransposeProblem(OfOneTensor):
-    """The axes of x in another order: axis i of y is axis ``order[i]`` of x."""
+    """The axes of x in another order.
+
+    Attributes:
+        order: axis i of y is axis ``order[i]`` of x.
+    """
 
     kind: ClassVar[str] = "transpose"
 
@@ -138,7 +142,12 @@ class TransposeProblem(OfOneTensor):
 
 @dataclass(frozen=True, kw_only=True)
 class ChannelShuffleProblem(OfOneTensor):
-    """The channels of x dealt out anew: the first of each group, then the second of each."""
+    """The channels of x, axis 1, dealt out anew.
+
+    Attributes:
+        groups: into which channels are divided; first come the first of each group, then the
+            second of each.
+    """
 
     kind: ClassVar[str] = "channel-shuffle"
 
@@ -174,7 +183,11 @@ class ChannelShuffleProblem(OfOneTensor):
 
 @dataclass(frozen=True, kw_only=True)
 class ExpandProblem(OfOneTensor):
-    """x repeated along axes of size 1, and along new ones before."""
+    """x repeated along axes of size 1, and along new ones before.
+
+    Attributes:
+        shape: of y, to which that of x broadcasts.
+    """
 
     kind: ClassVar[str] = "expand"
 
@@ -203,7 +216,11 @@ class ExpandProblem(OfOneTensor):
 
 @dataclass(frozen=True, kw_only=True)
 class TileProblem(OfOneTensor):
-    """x repeated along each axis so many times."""
+    """x repeated along each axis.
+
+    Attributes:
+        repeats: how often along each axis.
+    """
 
     kind: ClassVar[str] = "tile"
 
@@ -240,7 +257,13 @@ class TileProblem(OfOneTensor):
 
 @dataclass(frozen=True, kw_only=True)
 class SliceProblem(OfOneTensor):
-    """A part of x: for each axis where it begins, how many elements, how far apart, either way."""
+    """A part of x.
+
+    Attributes:
+        begin: first element along each axis, from 0 on.
+        count: elements along each axis.
+        step: distance from one to the next, below zero backwards.
+    """
 
     kind: ClassVar[str] = "slice"
 

@@ -38,6 +38,12 @@ class ReductionProblem(Lines):
     """One element for all of x along some axes, which have size 1 in y, or are left out.
 
     Global pooling is the mean or the maximum along the spatial axes.
+
+    Attributes:
+        x: shape of the operand.
+        function: what makes one element of many.
+        axes: along which; below zero they count from the last.
+        keepdims: whether y keeps these axes, with size 1.
     """
 
     kind: ClassVar[str] = "reduction"

@@ -70,13 +70,21 @@ class Scan(Operator):
 
 @dataclass(frozen=True, kw_only=True)
 class ArgReductionProblem(Scan):
-    """Where the largest or the least element along an axis is, as int64; the first NaN is it."""
+    """Where the largest or the least element along an axis is, as int64; the first NaN is it.
+
+    Attributes:
+        x: shape of the operand.
+        axis: below zero it counts from the last.
+        largest: whether it is the largest, or the least.
+        keepdims: whether y keeps the axis, with size 1.
+        last: of equal elements, whether the last one counts, or the first.
+    """
 
     kind: ClassVar[str] = "arg-reduction"
 
     largest: bool = True
     keepdims: bool = True
-    last: bool = False  # of equal elements, the last
+    last: bool = False
 
     def _tensors(self) -> tuple[tuple[str, Shape, ElementType], ...]:
         kept = (1,) if self.keepdims else ()
@@ -103,7 +111,14 @@ class ArgReductionProblem(Scan):
 
 @dataclass(frozen=True, kw_only=True)
 class CumulativeSumProblem(Scan):
-    """Sums of the elements up to each one along an axis."""
+    """Sums of the elements up to each one along an axis.
+
+    Attributes:
+        x: shape of the operand.
+        axis: below zero it counts from the last.
+        exclusive: whether the element itself is left out.
+        reverse: whether sums begin at the end.
+    """
 
     kind: ClassVar[str] = "cumulative-sum"
 
@@ -155,7 +170,7 @@ class CumulativeSumProblem(Scan):
 
 @dataclass(frozen=True, kw_only=True)
 class CumulativeProductProblem(CumulativeSumProblem):
-    """Products of the elements up to each one along an axis."""
+    """Products of the elements up to each one along an axis; see `CumulativeSumProblem`."""
 
     kind: ClassVar[str] = "cumulative-product"
     _accumulate: ClassVar[Callable[..., Array]] = staticmethod(np.cumprod)

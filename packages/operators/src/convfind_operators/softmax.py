@@ -18,7 +18,13 @@ from convfind_operators.walk import View, Walk
 
 @dataclass(frozen=True, kw_only=True)
 class SoftmaxProblem(Lines):
-    """``y = exp(x) / sum(exp(x))`` along an axis; with ``log`` its logarithm."""
+    """``y = exp(x) / sum(exp(x))`` along an axis; with ``log`` its logarithm.
+
+    Attributes:
+        x: shape of the operand.
+        axis: below zero it counts from the last.
+        log: whether y is the logarithm.
+    """
 
     kind: ClassVar[str] = "softmax"
 

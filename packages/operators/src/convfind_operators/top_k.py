@@ -20,6 +20,12 @@ class TopKProblem(Operator):
     """The first of the elements along an axis in falling or rising order; a NaN is the largest.
 
     Among equal elements, the earlier one comes first. The int64 ``indices`` say where they are.
+
+    Attributes:
+        x: shape of the operand.
+        count: how many elements.
+        axis: below zero it counts from the last.
+        largest: whether the largest come first, or the least.
     """
 
     kind: ClassVar[str] = "top-k"

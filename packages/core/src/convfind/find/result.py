@@ -26,7 +26,21 @@ class FindOrigin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FindResult:
-    """Solutions, fastest first, those over the workspace limit last; and every refusal."""
+    """Solutions, fastest first, those over the workspace limit last; and every refusal.
+
+    Attributes:
+        problem: key of the problem.
+        device: identity of the device.
+        mode: the find mode.
+        origin: where the solutions come from.
+        solutions: one for each solver that takes the problem.
+        rejected: why others do not, by solver id.
+        compiled: programs that a compiler translated.
+        measured: solutions that the device timed.
+        elapsed: seconds that the find took.
+        flops: operations of the problem's direct formula.
+        is_in_doubt: another may be the fastest; the next find measures again.
+    """
 
     problem: str
     device: str
@@ -34,11 +48,11 @@ class FindResult:
     origin: FindOrigin
     solutions: tuple[Solution, ...]
     rejected: Mapping[str, Rejected] = field(default_factory=dict)
-    compiled: int = 0  # programs that a compiler translated
-    measured: int = 0  # solutions that the device timed
-    elapsed: float = 0.0  # seconds
-    flops: float | None = None  # operations of the problem's direct formula
-    is_in_doubt: bool = False  # another may be the fastest; the next find measures again
+    compiled: int = 0
+    measured: int = 0
+    elapsed: float = 0.0
+    flops: float | None = None
+    is_in_doubt: bool = False
 
     @property
     def summary(self) -> str:

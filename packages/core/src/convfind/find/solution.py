@@ -20,29 +20,43 @@ __all__ = ["Solution", "TimeOrigin"]
 class Solution:
     """A find's result for one solver: identity and evidence; no device handle; picklable.
 
-    ``time_ms`` is milliseconds of device time, and None where no device ran it. ``estimate_ms`` is
-    that time, else what a model or an index expects, else None.
+    Attributes:
+        solver: id of the solver.
+        algorithm: its family.
+        problem: key of the problem, as `ConvProblem.from_key` reads it.
+        device: identity of the device, `Target.identity`.
+        time_ms: milliseconds of device time; None where no device ran it.
+        time_origin: where the time comes from.
+        workspace: bytes of device memory that an unbound run needs.
+        error: largest error of the checked run, relative as `convfind.checking.accuracy` has it.
+        config: tuning parameters; None: the solver's defaults.
+        samples: how many runs the time is of.
+        spread: interquartile range of their times in milliseconds.
+        over_limit: needs more workspace than the limit of the find: listed, never chosen.
+        constant_weights: timed with weights packed beforehand.
+        stale: measured with another driver.
+        confidence: that a prediction is right, 0 to 1.
+        binaries: compiled kernels by key, where they were asked for.
+        estimate_ms: the time, else what a model or an index expects, else None.
     """
 
     solver: str
     algorithm: Algorithm
-    problem: str  # network config
-    device: str  # identity of the target
-    time_ms: float | None  # measured
+    problem: str
+    device: str
+    time_ms: float | None
     time_origin: TimeOrigin
-    workspace: int  # bytes an unbound run needs
-    error: float | None = None  # measured, relative: see convfind.checking.accuracy
+    workspace: int
+    error: float | None = None
     config: Config | None = None
     samples: int = 0
-    spread: float = 0.0  # interquartile range of the samples in ms
-    over_limit: bool = (
-        False  # needs more workspace than the limit of the find: listed, never chosen
-    )
-    constant_weights: bool = False  # timed with weights packed beforehand
-    stale: bool = False  # measured with another driver
-    confidence: float | None = None  # of a prediction, 0 to 1
-    binaries: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)  # by key, on request
-    estimate_ms: float | None = None  # measured or expected
+    spread: float = 0.0
+    over_limit: bool = False
+    constant_weights: bool = False
+    stale: bool = False
+    confidence: float | None = None
+    binaries: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
+    estimate_ms: float | None = None
 
     def __post_init__(self) -> None:
         if self.time_ms is not None:
