@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -32,13 +31,15 @@ SOLVERS = [PipelinedSolver(F4X3, way) for way in (Direction.FORWARD, Direction.B
 each = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
 LARGE_CACHE = replace(H200, identity="", arch="sm_89", cache=72 << 20)
 EMULATED = {
-    "gpu_copies.h": """
-#define COPY(to, from) vstore4(vload4(0, from), 0, (CF_LOCAL_PTR float *)(memory + (to) / 4))
-#define COPIES_END()
-#define COPIES_WAIT(left)
-#define ADDRESS(array) 0
+    KernelSource("convfind", "kernel_include/convfind_nvidia.h"): """
+#define cf_copy_16(to, from, size) \\
+  vstore4(vload4(0, from), 0, (CF_LOCAL_PTR float *)(memory + (to) / 4))
+#define CF_COPIES_COMMIT()
+#define CF_COPIES_WAIT(count)
+#undef CF_SHARED
+#define CF_SHARED(array) 0
 """,
-    "gpu_tickets.h": """
+    KernelSource("convfind_solvers_winograd", "kernels/gpu_tickets.h"): """
 CF_INLINE int take_ticket(CF_GLOBAL int *counter) { return atomic_inc(counter); }
 CF_INLINE void count_done(CF_GLOBAL int *counter) {
   mem_fence(CLK_GLOBAL_MEM_FENCE);
@@ -59,9 +60,9 @@ class EmulatedSource(KernelSource):
     @property
     def text(self) -> str:
         text = KernelSource(self.package, self.path).text
-        kernels = files("convfind_solvers_winograd").joinpath("kernels")
-        for name, instead in EMULATED.items():
-            ptx = kernels.joinpath(name).read_text()
+        shared = KernelSource("convfind", "kernel_include/convfind_kernel.h").text
+        for header, instead in EMULATED.items():
+            ptx = header.text.replace(shared, "")
             assert text.count(ptx) == self.path.endswith("pipelined.cl")
             text = text.replace(ptx, instead)
         return text

@@ -12,14 +12,13 @@
 #include "transform_f4x3.h"
 #include "gpu_store.h"
 #include "gpu_mma.h"
-#include "convfind_nvidia.h"
 
 // A factor, of which tensor cores read the upper bits, and what they leave of it.
 #if PRODUCTS == 3
 #define HIGH(value) CF_AS_UINT(value)
-#define LOW(value) low_of(value, CF_AS_UINT(value) & 0xffffe000u)
+#define LOW(value) LOW_OF(value, CF_AS_UINT(value) & 0xffffe000u)
 #else
-#define HIGH(value) high_of(value)
+#define HIGH(value) HIGH_OF(value)
 #endif
 
 #define STRIDE OUTPUTS
@@ -225,10 +224,10 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void winograd_gpu_fused(
           // Neighbouring products are of different sums: none waits for the one before it.
           CF_UINT a_low[4];
           FOR_UNROLLED(e, 4) a_low[e] = LOW(a[e]);
-          FOR_UNROLLED(j, 4) MULTIPLY_ADD_TO(to[j], a_low, b_high[j]);
-          FOR_UNROLLED(j, 4) MULTIPLY_ADD_TO(to[j], a_high, b_low[j]);
+          FOR_UNROLLED(j, 4) CF_MMA_FLOAT32(to[j], a_low, b_high[j]);
+          FOR_UNROLLED(j, 4) CF_MMA_FLOAT32(to[j], a_high, b_low[j]);
 #endif
-          FOR_UNROLLED(j, 4) MULTIPLY_ADD_TO(to[j], a_high, b_high[j]);
+          FOR_UNROLLED(j, 4) CF_MMA_FLOAT32(to[j], a_high, b_high[j]);
         }
       }
       if (!early) {

@@ -12,7 +12,7 @@
 #define STRIDE OUTPUTS
 #include "gpu_transform.h"
 #include "gpu_store.h"
-#include "gpu_copies.h"
+#include "convfind_nvidia.h"
 #include "gpu_tickets.h"
 
 #ifndef CHANNELS
@@ -67,22 +67,22 @@ CF_INLINE Work work_of(const CF_UINT ticket) {
 }
 
 // DEPTH channels of a and b.
-#define FETCH(number)                                                                                         \
-  do {                                                                                                        \
-    if ((number) < CHANNELS / DEPTH) {                                                                        \
-      const CF_UINT to = base + (CF_UINT)((number) % STAGES) * (4 * STAGE_FLOATS);                            \
-      FOR_UNROLLED(q, 2) {                                                                                    \
-        COPY(to + a_to + 4 * q * (BLOCK / 2) * ROW_PITCH, a + (number) * DEPTH + q * (BLOCK / 2) * CHANNELS); \
-        COPY(to + b_to + 4 * q * (DEPTH / 2) * COLUMNS, b + ((number) * DEPTH + q * (DEPTH / 2)) * FILTERS);  \
-      }                                                                                                       \
-    }                                                                                                         \
-    COPIES_END();                                                                                             \
+#define FETCH(number)                                                                                                   \
+  do {                                                                                                                  \
+    if ((number) < CHANNELS / DEPTH) {                                                                                  \
+      const CF_UINT to = base + (CF_UINT)((number) % STAGES) * (4 * STAGE_FLOATS);                                      \
+      FOR_UNROLLED(q, 2) {                                                                                              \
+        cf_copy_16(to + a_to + 4 * q * (BLOCK / 2) * ROW_PITCH, a + (number) * DEPTH + q * (BLOCK / 2) * CHANNELS, 16); \
+        cf_copy_16(to + b_to + 4 * q * (DEPTH / 2) * COLUMNS, b + ((number) * DEPTH + q * (DEPTH / 2)) * FILTERS, 16);  \
+      }                                                                                                                 \
+    }                                                                                                                   \
+    CF_COPIES_COMMIT();                                                                                                 \
   } while (0)
 
 // c = a * b, of a block: COLUMNS columns from `left` on.
 CF_INLINE void multiply_block(CF_GLOBAL const float *a, CF_GLOBAL const float *b, CF_GLOBAL float *c,
                               CF_LOCAL_PTR float *memory, const int left, const int item) {
-  const CF_UINT base = ADDRESS(memory);
+  const CF_UINT base = CF_SHARED(memory);
   const int a_row = item / (DEPTH / 4), a_depth = item % (DEPTH / 4) * 4;
   const int b_depth = item / (COLUMNS / 4), b_column = item % (COLUMNS / 4) * 4;
   const CF_UINT a_to = 4 * (a_row * ROW_PITCH + a_depth), b_to = 4 * (ROWS_FLOATS + b_depth * COLUMNS + b_column);
@@ -96,7 +96,7 @@ CF_INLINE void multiply_block(CF_GLOBAL const float *a, CF_GLOBAL const float *b
   // Straight code of all steps would not fit the cache of instructions.
 #pragma unroll 1
   for (int step = 0; step < CHANNELS / DEPTH; ++step) {
-    COPIES_WAIT(STAGES - 2);
+    CF_COPIES_WAIT(STAGES - 2);
     CF_BARRIER();
     FETCH(step + STAGES - 1);
     CF_LOCAL_PTR const float *rows = memory + step % STAGES * STAGE_FLOATS + m * ROW_PITCH;

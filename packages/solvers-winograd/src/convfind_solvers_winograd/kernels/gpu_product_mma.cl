@@ -57,14 +57,14 @@ CF_INLINE int from_of(int along, int line, int depth, int lines, int step) {
   return along ? min(line, lines - 1) * step + depth : depth * step + min(line, step - 4);
 }
 
-#define FETCH(number)                                                                                                 \
-  do {                                                                                                                \
-    if ((number) < end) {                                                                                             \
-      const CF_UINT to = base + (CF_UINT)((number) % STAGES) * (4 * (A_FLOATS + B_FLOATS));                           \
-      FOR_UNROLLED(q, A_FOURS) COPY(to + a_to[q], a + (CF_LONG)(number) * a_advance + a_from[q]);                     \
-      FOR_UNROLLED(q, B_FOURS) COPY(to + b_to[q], b + (CF_LONG)(number) * b_advance + b_from[q]);                     \
-    }                                                                                                                 \
-    COPIES_END();                                                                                                     \
+#define FETCH(number)                                                                                       \
+  do {                                                                                                      \
+    if ((number) < end) {                                                                                   \
+      const CF_UINT to = base + (CF_UINT)((number) % STAGES) * (4 * (A_FLOATS + B_FLOATS));                 \
+      FOR_UNROLLED(q, A_FOURS) cf_copy_16(to + a_to[q], a + (CF_LONG)(number) * a_advance + a_from[q], 16); \
+      FOR_UNROLLED(q, B_FOURS) cf_copy_16(to + b_to[q], b + (CF_LONG)(number) * b_advance + b_from[q], 16); \
+    }                                                                                                       \
+    CF_COPIES_COMMIT();                                                                                     \
   } while (0)
 
 // Arguments and grid are those of gpu_product.cl.
@@ -96,7 +96,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void winograd_gpu_product(
   const CF_LONG b_advance = B_ALONG_DEPTH ? TILE_K : TILE_K * (CF_LONG)b_step;
   a += matrix * a_matrix;
   b += matrix * b_matrix;
-  const CF_UINT base = ADDRESS(tiles);
+  const CF_UINT base = CF_SHARED(tiles);
   int a_from[A_FOURS], b_from[B_FOURS];
   CF_UINT a_to[A_FOURS], b_to[B_FOURS];
   FOR_UNROLLED(q, A_FOURS) {
@@ -118,7 +118,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void winograd_gpu_product(
   FOR_UNROLLED(i, PIECES_M) FOR_UNROLLED(j, PIECES_N) FOR_UNROLLED(e, 4) sum[i][j][e] = 0.0f;
   FOR_UNROLLED(s, STAGES - 1) FETCH(first + s);
   for (int step = first; step < end; ++step) {
-    COPIES_WAIT(STAGES - 2);
+    CF_COPIES_WAIT(STAGES - 2);
     CF_BARRIER();
     FETCH(step + STAGES - 1);
     CF_LOCAL_PTR const float *a_tile = tiles + step % STAGES * (A_FLOATS + B_FLOATS);
@@ -133,27 +133,27 @@ CF_KERNEL CF_WORK_GROUP_SIZE(THREADS, 1, 1) void winograd_gpu_product(
 #endif
       FOR_UNROLLED(i, PIECES_M) FOR_UNROLLED(e, 4) {
         const float value = a_tile[PLACE(A_ALONG_DEPTH, TILE_M, m + 16 * i + e % 2 * 8, k + 8 * deep + e / 2 * 4)];
-        a_high[i][e] = high_of(value);
+        a_high[i][e] = HIGH_OF(value);
 #if PRODUCTS == 3
-        a_low[i][e] = low_of(value, a_high[i][e]);
+        a_low[i][e] = LOW_OF(value, a_high[i][e]);
 #endif
       }
       FOR_UNROLLED(j, PIECES_N) FOR_UNROLLED(e, 2) {
         const float value = b_tile[PLACE(B_ALONG_DEPTH, TILE_N, n + 8 * j, k + 8 * deep + e * 4)];
-        b_high[j][e] = high_of(value);
+        b_high[j][e] = HIGH_OF(value);
 #if PRODUCTS == 3
-        b_low[j][e] = low_of(value, b_high[j][e]);
+        b_low[j][e] = LOW_OF(value, b_high[j][e]);
 #endif
       }
 #if PRODUCTS == 3
       FOR_UNROLLED(i, PIECES_M) FOR_UNROLLED(j, PIECES_N) {
         if (deep == 0) MULTIPLY(part_sum[i][j], a_low[i], b_high[j]);
-        else MULTIPLY_ADD_TO(part_sum[i][j], a_low[i], b_high[j]);
+        else CF_MMA_FLOAT32(part_sum[i][j], a_low[i], b_high[j]);
       }
-      FOR_UNROLLED(i, PIECES_M) FOR_UNROLLED(j, PIECES_N) MULTIPLY_ADD_TO(part_sum[i][j], a_high[i], b_low[j]);
-      FOR_UNROLLED(i, PIECES_M) FOR_UNROLLED(j, PIECES_N) MULTIPLY_ADD_TO(part_sum[i][j], a_high[i], b_high[j]);
+      FOR_UNROLLED(i, PIECES_M) FOR_UNROLLED(j, PIECES_N) CF_MMA_FLOAT32(part_sum[i][j], a_high[i], b_low[j]);
+      FOR_UNROLLED(i, PIECES_M) FOR_UNROLLED(j, PIECES_N) CF_MMA_FLOAT32(part_sum[i][j], a_high[i], b_high[j]);
 #else
-      FOR_UNROLLED(i, PIECES_M) FOR_UNROLLED(j, PIECES_N) MULTIPLY_ADD_TO(sum[i][j], a_high[i], b_high[j]);
+      FOR_UNROLLED(i, PIECES_M) FOR_UNROLLED(j, PIECES_N) CF_MMA_FLOAT32(sum[i][j], a_high[i], b_high[j]);
 #endif
     }
 #if PRODUCTS == 3
