@@ -16,7 +16,7 @@ from convfind.runtime.backend import Device
 from convfind.solver.applicability import Rejected
 from convfind.testing import MOCK_TARGET, assert_solver
 from convfind.types import DataType, Direction, Layout
-from convfind_solvers_direct.cpu.first import CpuFirst
+from convfind_solvers_direct.cpu.first import CpuFirst, CpuFirstFromPlanes
 from convfind_solvers_direct.cpu.first_weights import CpuFirstWeights
 from convfind_solvers_direct.cpu.narrow import CpuNarrow
 
@@ -24,13 +24,16 @@ pytest_plugins = ["convfind.testing.fixtures"]
 
 First = CpuFirst | CpuNarrow | CpuFirstWeights
 SOLVERS: list[First] = [
-    solver
-    for channels_last in (False, True)
-    for solver in (
-        CpuFirst(channels_last=channels_last),
-        CpuNarrow(Direction.BACKWARD_DATA, channels_last=channels_last),
-        CpuFirstWeights(channels_last=channels_last),
-    )
+    *(
+        solver
+        for channels_last in (False, True)
+        for solver in (
+            CpuFirst(channels_last=channels_last),
+            CpuNarrow(Direction.BACKWARD_DATA, channels_last=channels_last),
+            CpuFirstWeights(channels_last=channels_last),
+        )
+    ),
+    CpuFirstFromPlanes(),
 ]
 each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.solver_id)
 
@@ -39,7 +42,11 @@ def problem_of(
     solver: First, x: tuple[int, ...], w: tuple[int, ...], **options: object
 ) -> ConvProblem:
     layout = Layout.of(len(x) - 2, channels_last=solver.channels_last)
-    return ConvProblem.create(solver.direction, x, w, layout=layout, **options)  # type: ignore[arg-type]
+    problem = ConvProblem.create(solver.direction, x, w, layout=layout, **options)  # type: ignore[arg-type]
+    if not isinstance(solver, CpuFirstFromPlanes):
+        return problem
+    planes = Layout.of(len(x) - 2, channels_last=False)
+    return replace(problem, x_layout=planes, w_layout=planes)
 
 
 @pytest.mark.parametrize("arch", ["x86-64-avx2", "x86-64-avx512"])
@@ -57,9 +64,11 @@ def test_edges_of_tiles(solver: First, arch: str, convfind_device: Device) -> No
 
 
 @pytest.mark.parametrize("arch", ["x86-64-avx2", "x86-64-avx512"])
-def test_large_results_past_the_caches(arch: str, convfind_device: Device) -> None:
+@pytest.mark.parametrize("solver", [CpuFirst(channels_last=True), CpuFirstFromPlanes()])
+def test_large_results_past_the_caches(
+    solver: CpuFirst, arch: str, convfind_device: Device
+) -> None:
     """Of whole tiles, of a last one that is not, of lines that vectors are not, and added to y."""
-    solver = CpuFirst(channels_last=True)
     shapes = [
         problem_of(solver, (1, 3, 130, 127), (filters, 3, 3, 3), padding=1, beta=beta)
         for filters, beta in ((64, 0.0), (48, 0.0), (40, 0.0), (32, 2.0))

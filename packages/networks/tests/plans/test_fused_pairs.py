@@ -1,4 +1,8 @@
-"""A 1x1 convolution and the depthwise one behind it run as one where that was measured faster."""
+"""Pairs of nodes run as one where that was measured faster.
+
+Such pairs are a 1x1 convolution and the depthwise one behind it, and a copy into channels last and
+the convolution that reads it.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +17,17 @@ from plans_for_tests import RELU, Layers, compiled, inputs_of
 
 from convfind.find.result import FindResult
 from convfind.handle import Handle
+from convfind.problem import ConvProblem
+from convfind.types import Layout
 from convfind_networks import Graph, GraphBuilder, Value, evaluate, optimize
 from convfind_networks.graph import Node
 from convfind_networks.layouts import LaidOut, channels_last_where_possible, lay_out
 from convfind_networks.lowering import Call, fuse_pairs, fusible_pairs, lower
 from convfind_networks.ops import Convolution, Epilogue, Geometry, PointwiseDepthwise
 from convfind_networks.plan import Plan
+from convfind_networks.plan.draft import Draft
 from convfind_networks.plan.fusion import faster_pairs
+from convfind_networks.plan.posing import Posing
 
 
 def layer(
@@ -152,3 +160,73 @@ def test_a_measured_plan_is_right_whatever_was_faster(handle: Handle, graph: Gra
 def test_an_operation_of_two_says_what_it_is_of() -> None:
     plain = Convolution(Geometry.plain(2), Epilogue(bias=True))
     assert str(PointwiseDepthwise(plain, plain)).startswith("PointwiseDepthwise[")
+
+
+def first_layer(builder: GraphBuilder, x: Value) -> dict[str, Value]:
+    make = Layers(builder)
+    return {"y": layer(make, layer(make, x, 16, 3, stride=2), 8)}
+
+
+def two_first_layers(builder: GraphBuilder, x: Value) -> dict[str, Value]:
+    make = Layers(builder)
+    return {"y": layer(make, x, 16, 3, stride=2), "z": layer(make, x, 8)}
+
+
+def pointwise_first_layer(builder: GraphBuilder, x: Value) -> dict[str, Value]:
+    make = Layers(builder)
+    return {"y": layer(make, layer(make, x, 32), 32, 3, groups=32)}
+
+
+def test_a_first_layer_reads_channels_first(handle: Handle, tmp_path: Path) -> None:
+    graph = optimize(graph_of(first_layer, (2, 3, 15, 14)))
+    laid_out = laid(graph)
+    pairs = fusible_pairs(laid_out, handle.registry, handle.target)
+    fused = fuse_pairs(laid_out, pairs)
+    assert fused.graph.count("LayoutCopy") == laid_out.graph.count("LayoutCopy") - 1
+    (pair,) = pairs.values()
+    assert isinstance(pair.problem, ConvProblem)
+    layouts = pair.problem.x_layout, pair.problem.w_layout, pair.problem.y_layout
+    assert layouts == (Layout.NCHW, Layout.NCHW, Layout.NHWC)
+    posing = Posing("first", handle)
+    calls = posing.calls(fused)
+    found = dict(handle.find_all([call.problem for call in calls], on_miss="estimate"))
+    result = found[pair.problem]
+    name = "direct-cpu-first-nchw-to-nhwc-fwd"
+    own = next(one for one in result.solutions if one.solver == name)
+    found[pair.problem] = replace(result, solutions=(own,))
+    plan = Draft(posing, fused, calls, found).plan()
+    assert plan.explain().to_dict()["tasks"][0]["layout"] == "NCHW to NHWC"
+    inputs = inputs_of(graph)
+    expected = evaluate(graph, inputs)["y"]
+    plan.save(tmp_path / "plan")
+    for one in (plan, Plan.load(tmp_path / "plan", handle)):
+        np.testing.assert_allclose(one.run(inputs)["y"], expected, rtol=0, atol=1e-5)
+
+
+def test_a_copy_that_two_layers_read_stays(handle: Handle) -> None:
+    laid_out = laid(graph_of(two_first_layers, (1, 3, 9, 8)))
+    assert fusible_pairs(laid_out, handle.registry, handle.target) == {}
+
+
+def test_no_node_is_in_two_pairs(handle: Handle) -> None:
+    laid_out = laid(graph_of(pointwise_first_layer, (1, 3, 9, 8)))
+    pairs = fusible_pairs(laid_out, handle.registry, handle.target)
+    assert [call.problem.kind for call in pairs.values()] == ["pointwise-depthwise"]
+
+
+@pytest.mark.parametrize(("together", "is_faster"), [(1.1, True), (3.0, False), (None, False)])
+def test_a_copy_takes_what_its_bytes_take(
+    handle: Handle, together: float | None, is_faster: bool
+) -> None:
+    laid_out = laid(optimize(graph_of(first_layer, (2, 3, 15, 14))))
+    calls = lower("first", laid_out, handle.registry)
+    pairs = fusible_pairs(laid_out, handle.registry, handle.target)
+    found = {call.problem: handle.find(call.problem, on_miss="estimate") for call in calls}
+    found |= {one.problem: handle.find(one.problem, on_miss="estimate") for one in pairs.values()}
+    for problem, result in found.items():
+        is_pair = problem in {one.problem for one in pairs.values()}
+        time = None if not problem.is_measured else together if is_pair else 1.0
+        best = replace(result.best, time_ms=time)
+        found[problem] = replace(result, solutions=(best,))
+    chosen = faster_pairs(laid_out, calls, pairs, found)
+    assert chosen == (pairs if is_faster else {})

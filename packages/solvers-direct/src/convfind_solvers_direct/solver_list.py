@@ -6,7 +6,7 @@ from convfind.kit.variant import LAYOUTS, TO_TENSORS, variants
 from convfind.solver import Solver
 from convfind.types import Direction
 from convfind_solvers_direct.cpu.conv import CpuPixels, CpuPlanes
-from convfind_solvers_direct.cpu.first import CpuFirst
+from convfind_solvers_direct.cpu.first import CpuFirst, CpuFirstFromPlanes
 from convfind_solvers_direct.cpu.first_phases import CpuFirstPhases
 from convfind_solvers_direct.cpu.first_phases_weights import (
     CpuFirstBlocksWeights,
@@ -47,6 +47,7 @@ def solvers() -> list[Solver]:
         CpuFirstPhasesWeights(),
         CpuFirstBlocksWeights(),
         *(CpuFirst(channels_last=channels_last) for channels_last in LAYOUTS),
+        CpuFirstFromPlanes(),
         *variants(CpuNarrow),
         *(CpuFirstWeights(channels_last=channels_last) for channels_last in LAYOUTS),
         GpuDots(),

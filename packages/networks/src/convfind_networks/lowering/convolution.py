@@ -7,10 +7,10 @@ from typing import Any
 
 from convfind.problem import ConvProblem
 from convfind.types import Layout
-from convfind_networks.graph import Node
+from convfind_networks.graph import Graph, Node
 from convfind_networks.lowering.activation import kernel_activation
 from convfind_networks.lowering.call import Call, Surroundings
-from convfind_networks.ops import Convolution, Epilogue, Linear
+from convfind_networks.ops import Convolution, Epilogue, LayoutCopy, Linear
 
 
 def convolution(around: Surroundings, node: Node) -> Call:
@@ -18,16 +18,28 @@ def convolution(around: Surroundings, node: Node) -> Call:
     op = node.op
     assert isinstance(op, Convolution)
     x, w = node.inputs[:2]
+    rank = around.type(x).rank - 2
     problem = op.geometry.problem(
         around.type(x).shape,
         around.type(w).shape,
         dtype=around.dtype(x),
-        channels_last=around.is_last(node.output),
+        channels_last=around.is_last(x),
+        y_layout=Layout.of(rank, channels_last=around.is_last(node.output)),
         x_strides=around.laid_out.own_strides(x),
         y_strides=around.laid_out.own_strides(node.output),
         **_options(op.epilogue),
     )
     return _call(node, problem, op.epilogue)
+
+
+def copy_and_convolution(graph: Graph, node: Node) -> Node | None:
+    """Return a convolution of what a copy reads, if this is one of a copy into its layout."""
+    before = graph.producers.get(node.inputs[0]) if node.inputs else None
+    if before is None or not isinstance(before.op, LayoutCopy):
+        return None
+    if not isinstance(node.op, Convolution) or graph.uses[before.output] != 1:
+        return None
+    return Node(node.op, (*before.inputs, *node.inputs[1:]), node.outputs, node.name)
 
 
 def linear(around: Surroundings, node: Node) -> Call:

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING
-
-from convfind.device.target import Target
-from convfind.errors import ConvfindError
 from convfind.problem import Activation as KernelActivation
-from convfind_networks.graph import Graph, GraphEditor, Node
-from convfind_networks.layouts import LaidOut
+from convfind_networks.graph import Graph, Node
 from convfind_networks.lowering.activation import kernel_activation
 from convfind_networks.lowering.call import Call, Surroundings
 from convfind_networks.lowering.operator import operator
 from convfind_networks.ops import Activation, Convolution, Geometry, PointwiseDepthwise
-
-if TYPE_CHECKING:
-    from convfind.plugins.registry import Registry
 
 _NAMES = ("x", "w", "bias", "depthwise_w", "depthwise_bias")
 
@@ -44,38 +34,7 @@ def pointwise_depthwise(around: Surroundings, node: Node) -> Call:
     )
 
 
-def fusible_pairs(laid_out: LaidOut, registry: Registry, target: Target) -> dict[Node, Call]:
-    """Return the call of each pair that a solver takes as one, by the depthwise convolution."""
-    graph, around = laid_out.graph, Surroundings(laid_out, registry)
-    found: dict[Node, Call] = {}
-    for node in graph.nodes:
-        pair = _pair(graph, node)
-        if pair is None:
-            continue
-        try:
-            call = pointwise_depthwise(around, pair)
-        except ConvfindError:  # the problem type is not installed, or does not have this one
-            continue
-        solvers = registry.solvers_of(call.problem.kind)
-        if any(solver.takes(call.problem, target) for solver in solvers):
-            found[node] = call
-    return found
-
-
-def fuse_pairs(laid_out: LaidOut, calls: Mapping[Node, Call]) -> LaidOut:
-    """Return the graph with some depthwise convolutions, and those before them, as one node."""
-    edit = GraphEditor(laid_out.graph)
-    for node, call in calls.items():
-        before = edit.producer(node.inputs[0])
-        assert before is not None
-        edit.replace([before, node], call.node)
-    graph = edit.graph()
-    return replace(
-        laid_out, graph=graph, channels_last=laid_out.channels_last & graph.values.keys()
-    )
-
-
-def _pair(graph: Graph, node: Node) -> Node | None:
+def pointwise_and_depthwise(graph: Graph, node: Node) -> Node | None:
     """Return both convolutions as a node, if this one is depthwise and reads a 1x1 convolution."""
     before = graph.producers.get(node.inputs[0]) if node.inputs else None
     if before is None or graph.uses[before.output] != 1:

@@ -43,7 +43,7 @@ class Draft:
     index_sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def fused(self, pairs: Mapping[Node, Call]) -> Draft:
-        """Return the network with some pairs of convolutions as one call each."""
+        """Return the network with some pairs of nodes as one call each."""
         if not pairs:
             return self
         laid_out = fuse_pairs(self.laid_out, pairs)

@@ -67,7 +67,10 @@ class PlanExplanation:
 
 def _layout(task: Task) -> str:
     layout = getattr(task.problem, "layout", None)
-    return "" if layout is None else str(layout)
+    if layout is None:
+        return ""
+    result = getattr(task.problem, "y_layout", layout)
+    return str(layout) if result is layout else f"{layout} to {result}"
 
 
 def _memory(task: Task) -> str:

@@ -1,4 +1,4 @@
-"""Pairs of convolutions as one: where that was measured to be faster than one after the other."""
+"""Pairs of nodes as one: where that was measured to be faster than one after the other."""
 
 from __future__ import annotations
 
@@ -21,19 +21,29 @@ def faster_pairs(
     pairs: Mapping[Node, Call],
     found: Mapping[Any, FindResult],
 ) -> dict[Node, Call]:
-    """Return the pairs whose one call takes less time than the calls of both convolutions.
+    """Return the pairs whose one call takes less time than the calls of both nodes.
+
+    A copy, which finds do not time, takes what it takes at the highest rate at which any solution
+    moved its tensors.
 
     Args:
         laid_out: the graph.
         calls: those of its nodes.
-        pairs: a call for both convolutions, by the second of them.
+        pairs: a call for both nodes, by the second of them.
         found: results for all of their problems. A pair that was not measured is not faster.
     """
     problems = {call.node.output: call.problem for call in calls}
 
+    times = {
+        problem: result.best.time_ms if result.solutions else None
+        for problem, result in found.items()
+    }
+    rate = max((one.traffic / spent for one, spent in times.items() if spent), default=math.inf)
+
     def time(problem: Any) -> float:
-        result = found[problem]
-        time_ms = result.best.time_ms if result.solutions else None
+        if not problem.is_measured:
+            return float(problem.traffic) / rate
+        time_ms = times[problem]
         return math.inf if time_ms is None else time_ms
 
     return {

@@ -66,7 +66,7 @@ class Posing:
         return first is not None and asking.wti(first, problem, target) is not None
 
     def pairs(self, laid_out: LaidOut) -> dict[Node, Call]:
-        """Return one call for each two convolutions that may be one, by the second of them."""
+        """Return one call for each two nodes that may be one, by the second of them."""
         pairs = fusible_pairs(laid_out, self.handle.registry, self.handle.target)
         return {node: self._posed(call) for node, call in pairs.items()}
 

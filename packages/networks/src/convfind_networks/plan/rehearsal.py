@@ -14,6 +14,7 @@ from typing import Any
 
 from convfind.find.result import FindResult
 from convfind.find.solution import Solution
+from convfind.problem import ConvProblem
 from convfind.runtime.backend import InvokeArgs, StepwiseInvoker
 from convfind_networks.graph import Node
 from convfind_networks.lowering import Call
@@ -40,7 +41,7 @@ def rehearsed(draft: Draft, pairs: Mapping[Node, Call]) -> Plan:
 
     Args:
         draft: the network, no pair fused.
-        pairs: calls for two convolutions each, by the second of them.
+        pairs: calls for two nodes each, by the second of them.
     """
     first = draft.plan()
     if not isinstance(first.invoker, StepwiseInvoker):
@@ -71,11 +72,13 @@ def rehearsed(draft: Draft, pairs: Mapping[Node, Call]) -> Plan:
 def paired(draft: Draft, pairs: Mapping[Node, Call]) -> Draft:
     """Return the network with those pairs as one call that take less time so within its runs.
 
-    Finds time a problem by itself, and few times where nobody else takes it, as pairs and their
-    depthwise halves mostly are: two such times may differ by more than a pair saves. By recorded
-    times where the device cannot tell the times of steps within a run.
+    Finds time a problem by itself, and few times where nobody else takes it, as pairs of
+    convolutions and their depthwise halves mostly are: two such times may differ by more than a
+    pair saves. By recorded times where there are only pairs of a copy and a convolution, or where
+    the device cannot tell the times of steps within a run.
     """
-    if any(_is_measured(draft, call) for call in pairs.values()):
+    unsure = (call for call in pairs.values() if not isinstance(call.problem, ConvProblem))
+    if any(_is_measured(draft, call) for call in unsure):
         first = draft.plan()
         if isinstance(first.invoker, StepwiseInvoker):
             return draft.fused(_PairTimes.taken(draft, first, pairs).faster())
@@ -92,10 +95,10 @@ def _is_measured(draft: Draft, call: Call) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _PairTimes:
-    """Times within runs, in ms by node, with pairs of convolutions as two calls and as one."""
+    """Times within runs, in ms by node, with pairs of nodes as two calls and as one."""
 
     pairs: Mapping[Node, Call]  # that were measured, by the second of the two
-    problems: Mapping[str, Any]  # of each convolution by itself
+    problems: Mapping[str, Any]  # of each node by itself
     alone: Mapping[str, float]
     fused: Mapping[str, float]
 
@@ -113,8 +116,8 @@ class _PairTimes:
         """Return the pairs that take less time as one call.
 
         Args:
-            quickest: parts of their times, by problem, that convolutions by themselves take with
-                other solutions.
+            quickest: parts of their times, by problem, that nodes by themselves take with other
+                solutions.
         """
         parts = quickest or {}
 

@@ -38,6 +38,11 @@ class CpuFirst(CpuSolver):
     direction = Direction.FORWARD
     domain = CpuSolver.domain.without(Trait.GROUPS)
 
+    @property
+    def from_planes(self) -> bool:
+        """Whether x and w lie channels first."""
+        return not self.channels_last
+
     def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
         """Take few channels."""
         limits = (_MOST_OF_PATCHES, _LARGEST_PATCH) if self.channels_last else ()
@@ -91,9 +96,10 @@ class CpuFirst(CpuSolver):
         if not self.channels_last:
             vectors, filters = _MANY_SUMS if many_registers else _FEW_SUMS
             return {"VECTORS": vectors, "FILTERS_AT_ONCE": filters}
+        tile = {"FROM_PLANES": int(self.from_planes)}
         if not many_registers:
-            return {"VECTORS": 1, "PIXELS": _FEW_PIXELS, "STREAMS": 0}  # no gain on Zen 3
-        return {"VECTORS": min(-(-shape.filters // VECTOR), 2), "PIXELS": 14, "STREAMS": 1}
+            return {**tile, "VECTORS": 1, "PIXELS": _FEW_PIXELS, "STREAMS": 0}  # no gain on Zen 3
+        return {**tile, "VECTORS": min(-(-shape.filters // VECTOR), 2), "PIXELS": 14, "STREAMS": 1}
 
     def _block(self, tile: dict[str, int]) -> int:
         """Filters of a register tile."""
@@ -111,19 +117,40 @@ class CpuFirst(CpuSolver):
         return max(range(1, most + 1), key=lambda band: (fill(band * per_row, vectors), band))
 
     def _pitch(self, shape: Window, many_registers: bool) -> int:
-        """Floats of a copied row (channels first: of a phase of it)."""
+        """Floats of a copied row (from channels first to channels first: of a phase of it)."""
         if not self.channels_last:
             return row_floats(shape)
         pixels = self._tile(shape, many_registers)["PIXELS"]
         last = -(-shape.out[1] // pixels) * pixels - 1
         read = last * shape.stride[1] + shape.window[1]
-        floats = shape.channels * max(read, shape.padding[1] + shape.size[1])
+        pixel = 1 if self.from_planes else shape.channels
+        floats = pixel * max(read, shape.padding[1] + shape.size[1])
         return -(-floats // VECTOR) * VECTOR
 
     def _strip_floats(self, shape: Window, band: int, many_registers: bool) -> int:
         """Floats of the rows of x that a band of y takes."""
-        phases = 1 if self.channels_last else shape.channels * shape.stride[1]
-        return shape.span(band, 0) * phases * self._pitch(shape, many_registers)
+        planes = shape.channels if self.from_planes else 1
+        phases = 1 if self.channels_last else shape.stride[1]
+        return shape.span(band, 0) * planes * phases * self._pitch(shape, many_registers)
+
+
+class CpuFirstFromPlanes(CpuFirst):
+    """Forward from channels first to channels last: a network's first layer needs no copy."""
+
+    from_planes = True
+
+    def __init__(self) -> None:
+        super().__init__(channels_last=True)
+        self.domain = replace(self.domain, channels_last=None)
+        self.solver_id = "direct-cpu-first-nchw-to-nhwc-fwd"
+
+    def applicability(self, problem: ConvProblem, target: Target) -> Applicability:
+        """Take x and w channels first, and y channels last."""
+        if problem.y_layout.channels_last and not (
+            problem.x_layout.channels_last or problem.w_layout.channels_last
+        ):
+            return super().applicability(problem, target)
+        return Rejected(Reason.LAYOUT, "x and w must be channels first, and y channels last")
 
 
 def judge_first(
