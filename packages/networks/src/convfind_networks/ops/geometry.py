@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from convfind.checking.borders import window_taps
+from convfind.checking import window
 from convfind.errors import ProblemError
 from convfind.problem import ConvProblem
 from convfind.types import ConvMode, Layout
 from convfind_networks.errors import GraphError
-from convfind_networks.tensor_type import Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,24 +73,10 @@ class Geometry:
         return " ".join(filter(None, words)) or "plain"
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """The window of a pooling: its size and how it steps over the padded data.
+class Window(window.Window):
+    """The window of a pooling: its size and how it steps over the padded data."""
 
-    With ``ceil_mode`` a last window may reach beyond the padding, if it begins before it.
-    """
-
-    size: tuple[int, ...]
-    stride: tuple[int, ...]
-    padding: tuple[int, ...]
-    padding_end: tuple[int, ...]
-    dilation: tuple[int, ...]
-    ceil_mode: bool = False
-
-    @property
-    def elements(self) -> int:
-        """Taps of the window."""
-        return math.prod(self.size)
+    __slots__ = ()
 
     @property
     def is_padded(self) -> bool:
@@ -101,7 +84,7 @@ class Window:
         return any(self.padding) or any(self.padding_end)
 
     def result(self, spatial: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the number of windows along each axis."""
+        """Return the number of windows along each axis. Raises `GraphError`."""
         lengths = {len(of) for of in (self.size, self.stride, self.padding, self.padding_end)}
         if lengths != {len(spatial)} or len(self.dilation) != len(spatial):
             raise GraphError(f"a window of size {self.size} does not go with {spatial}")
@@ -109,41 +92,10 @@ class Window:
             raise GraphError(f"window {self.size}, stride {self.stride}: sizes begin at 1")
         if min((*self.padding, *self.padding_end)) < 0:
             raise GraphError(f"padding {self.padding}, {self.padding_end} is less than 0")
-        return tuple(self._count(axis, size) for axis, size in enumerate(spatial))
-
-    def _count(self, axis: int, size: int) -> int:
-        begin, step = self.padding[axis], self.stride[axis]
-        span = size + begin + self.padding_end[axis] - self._reach(axis)
-        count = (-(-span // step) if self.ceil_mode else span // step) + 1
-        if self.ceil_mode and (count - 1) * step >= size + begin:
-            count -= 1
-        if count < 1:
-            raise GraphError(f"a window that spans {self._reach(axis)} does not fit size {size}")
-        return count
-
-    def _reach(self, axis: int) -> int:
-        return self.dilation[axis] * (self.size[axis] - 1) + 1
-
-    def taps(self, data: Array, fill: Any, border: Any = None) -> Iterator[Array]:
-        """Return, for each tap of the window, the element that every position meets there.
-
-        Args:
-            data: batch, channels, spatial.
-            fill: what the padding holds.
-            border: what lies beyond it, where ``ceil_mode`` lets windows reach; as the padding
-                unless given.
-        """
-        return window_taps(
-            data,
-            size=self.size,
-            stride=self.stride,
-            dilation=self.dilation,
-            padding=self.padding,
-            padding_end=self.padding_end,
-            counts=self.result(data.shape[2:]),
-            fill=fill,
-            border=border,
-        )
+        try:
+            return super().result(spatial)
+        except ProblemError as exc:
+            raise GraphError(f"a window over {spatial}: {exc}") from exc
 
     def __str__(self) -> str:
         words = [_sizes(self.size), _word("s", self.stride, 1), _word("d", self.dilation, 1)]

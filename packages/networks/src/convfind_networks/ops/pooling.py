@@ -45,13 +45,13 @@ class MaxPool(Op):
 
     def evaluate(self, x: Array) -> Array | tuple[Array, ...]:
         """Compare the taps of the window, one after the other."""
-        taps = self.window.taps(x, lowest(x.dtype))
+        taps = self.window.met(x, lowest(x.dtype))
         if not self.indices:
             best = next(taps)
             for tap in taps:
                 best = np.maximum(best, tap)
             return best
-        places = self.window.taps(np.arange(x.size).reshape(x.shape), -1)
+        places = self.window.met(np.arange(x.size).reshape(x.shape), -1)
         best, place = next(taps), next(places)
         for tap, at in zip(taps, places, strict=True):
             better = (tap > best) | (place < 0)
@@ -79,11 +79,11 @@ class AveragePool(Op):
 
     def evaluate(self, x: Array) -> Array:
         """Sum the taps of the window and divide."""
-        sums = sum(self.window.taps(x, 0))
+        sums = sum(self.window.met(x, 0))
         if self.divisor is not None:
             return np.asarray(sums / self.divisor)
         ones = np.ones((1, 1, *x.shape[2:]))
-        counts = sum(self.window.taps(ones, 1 if self.count_include_pad else 0, border=0))
+        counts = sum(self.window.met(ones, 1 if self.count_include_pad else 0, border=0))
         return np.asarray(sums / counts)
 
 
