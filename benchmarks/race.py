@@ -36,11 +36,12 @@ import convfind
 from convfind.device.target import Target
 from convfind.find.ahead import first_programs
 from convfind.find.immediate import estimate
-from convfind.find.known import Known, kinship
+from convfind.find.known import Known
 from convfind.find.known import known as known_about
 from convfind.find.lessons import learn
 from convfind.find.race import COMPILED_MARGIN, DECLINED_MARGIN, READY_MARGIN, Race
 from convfind.find.screening import Screening, screen
+from convfind.find.sources import kinship
 from convfind.finddb import BinaryStore, FindDb, FindEntry, FindRecord
 from convfind.plugins.registry import Registry
 from convfind.policy import Policy

@@ -10,8 +10,8 @@ import pytest
 
 from convfind.device.target import DeviceKind, Target
 from convfind.errors import SettingsError
-from convfind.find.known import kinship
 from convfind.find.solution import TimeOrigin
+from convfind.find.sources import kinship
 from convfind.finddb import FindEntry, FindRecord
 from convfind.handle.opening import handle_for
 from convfind.heuristics import NotApplicable, Prediction

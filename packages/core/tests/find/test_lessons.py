@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from convfind.find.known import INDEX, SIBLINGS, Forecast
+from convfind.find.forecast import INDEX, SIBLINGS, Forecast
 from convfind.find.lessons import corrected, learn, well_known
 from convfind.problem import ConvProblem
 from convfind.runtime.session import Lessons

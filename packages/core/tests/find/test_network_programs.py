@@ -8,7 +8,7 @@ import random
 import pytest
 
 from convfind.checking.measuring import expected_saving
-from convfind.find.known import INDEX, Forecast
+from convfind.find.forecast import INDEX, Forecast
 from convfind.find.network_programs import Contender, Field, worthwhile
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import Program

@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 import pytest
 
 from convfind.device.target import DeviceKind, Target
-from convfind.find.known import INDEX, Forecast, Known, Source, combined
+from convfind.find.forecast import INDEX, Forecast, Source
+from convfind.find.known import Known, combined
 from convfind.find.race import COMPILED_MARGIN, DECLINED_MARGIN, READY_MARGIN, Race
 from convfind.find.result import FindOrigin
 from convfind.finddb import FindEntry, FindRecord

@@ -16,7 +16,7 @@ from convfind.cli.policy_options import takes_policy
 from convfind.cli.problem_options import PROBLEM_HELP, one_problem, takes_problems
 from convfind.find.decision import Decision
 from convfind.find.explanation import ExplanationRow
-from convfind.find.known import INDEX
+from convfind.find.forecast import INDEX
 from convfind.policy import Policy
 from convfind.problem import ConvProblem
 from convfind.reasons import Reason

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from convfind.errors import SolverError
 from convfind.find.advice import Advice, ask_heuristics
 from convfind.find.decision import Action, Decision, decide
-from convfind.find.known import Forecast, Known, known
+from convfind.find.forecast import Forecast
+from convfind.find.known import Known, known
 from convfind.find.race import Race
 from convfind.find.recall import recall
 from convfind.find.screening import screen

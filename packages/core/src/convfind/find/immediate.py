@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from convfind.errors import SolverError
 from convfind.find.advice import ask_heuristics
-from convfind.find.known import INDEX, SIBLINGS, known
+from convfind.find.forecast import INDEX, SIBLINGS
+from convfind.find.known import known
 from convfind.find.packing import Packing
 from convfind.find.ranking import merged
 from convfind.find.screening import Screening

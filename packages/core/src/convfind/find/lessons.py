@@ -15,7 +15,7 @@ from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from convfind.find.known import Forecast
+    from convfind.find.forecast import Forecast
     from convfind.problem.contract import Problem
     from convfind.runtime.session import Lessons, Residuals
 

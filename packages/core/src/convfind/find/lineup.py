@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from convfind.errors import SolverError
-from convfind.find.known import Forecast, known
+from convfind.find.forecast import Forecast
+from convfind.find.known import known
 from convfind.find.network_programs import Contender, Field
 from convfind.find.race import COMPILED_MARGIN, DECLINED_MARGIN, READY_MARGIN, Race
 from convfind.find.trial import Trial, refusal

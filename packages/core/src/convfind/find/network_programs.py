@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from convfind.checking.measuring import expected_saving
-from convfind.find.known import INDEX, Forecast
+from convfind.find.forecast import INDEX, Forecast
 from convfind.solver.kernel_spec import Program
 
 #: The share of a problem's time that a program for it alone has to save, and of how many problems'

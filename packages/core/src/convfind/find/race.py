@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from convfind.find.known import INDEX, Forecast, Known
+from convfind.find.forecast import INDEX, Forecast
+from convfind.find.known import Known
 from convfind.reasons import Reason
 from convfind.solver import Solver
 from convfind.solver.applicability import Rejected

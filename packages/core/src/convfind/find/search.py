@@ -13,8 +13,8 @@ from convfind.errors import DeviceError, KernelBuildError
 from convfind.find.bench import KNOWN, Bench, Candidate
 from convfind.find.budget import Budget
 from convfind.find.final import run_final
+from convfind.find.forecast import Forecast
 from convfind.find.isolation.choice import bench_for
-from convfind.find.known import Forecast
 from convfind.find.lessons import learn
 from convfind.find.lineup import Lineup, recorded_config
 from convfind.find.race import Race
