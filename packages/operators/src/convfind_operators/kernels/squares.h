@@ -30,24 +30,6 @@ CF_INLINE VECTOR zip_high(const VECTOR a, const VECTOR b) {
   return (VECTOR)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd, a.se, b.se, a.sf, b.sf);
 }
 
-// Four rounds of zipping rows i and i + 8.
-CF_INLINE void transpose_tile(VECTOR *rows) {
-  VECTOR other[WIDTH];
-#pragma unroll
-  for (int round = 0; round < 2; ++round) {
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      other[2 * i] = zip_low(rows[i], rows[i + 8]);
-      other[2 * i + 1] = zip_high(rows[i], rows[i + 8]);
-    }
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      rows[2 * i] = zip_low(other[i], other[i + 8]);
-      rows[2 * i + 1] = zip_high(other[i], other[i + 8]);
-    }
-  }
-}
-
 #if BYTES >= 4
 
 // Blocks of 8 x 8, whose halves stay where they are until the last round: 16 rows are more than there are registers.
@@ -74,6 +56,40 @@ CF_INLINE void transpose_eight(EIGHT *a) {
   for (int i = 0; i < 4; ++i) {
     a[i] = (EIGHT)(c[i].lo, c[i + 4].lo);
     a[i + 4] = (EIGHT)(c[i].hi, c[i + 4].hi);
+  }
+}
+
+// Of four blocks.
+CF_INLINE void transpose_tile(VECTOR *rows) {
+  EIGHT blocks[2][2][8];
+#pragma unroll
+  for (int i = 0; i < WIDTH; ++i) {
+    blocks[0][i / 8][i % 8] = rows[i].lo;
+    blocks[1][i / 8][i % 8] = rows[i].hi;
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i) transpose_eight(blocks[i / 2][i % 2]);
+#pragma unroll
+  for (int i = 0; i < WIDTH; ++i) rows[i] = (VECTOR)(blocks[i / 8][0][i % 8], blocks[i / 8][1][i % 8]);
+}
+
+#else
+
+// Four rounds of zipping rows i and i + 8.
+CF_INLINE void transpose_tile(VECTOR *rows) {
+  VECTOR other[WIDTH];
+#pragma unroll
+  for (int round = 0; round < 2; ++round) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      other[2 * i] = zip_low(rows[i], rows[i + 8]);
+      other[2 * i + 1] = zip_high(rows[i], rows[i + 8]);
+    }
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      rows[2 * i] = zip_low(other[i], other[i + 8]);
+      rows[2 * i + 1] = zip_high(other[i], other[i + 8]);
+    }
   }
 }
 
