@@ -137,22 +137,6 @@ def resnet50(narrow: int = 1) -> nn.Module:
     return nn.Sequential(*layers)
 
 
-def vgg16() -> nn.Module:
-    """Return VGG-16."""
-    layers: list[nn.Module] = []
-    channels = 3
-    for width, depth in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
-        for _ in range(depth):
-            layers += [nn.Conv2d(channels, width, 3, padding=1), nn.ReLU()]
-            channels = width
-        layers.append(nn.MaxPool2d(2))
-    layers += [
-        *(nn.Flatten(), nn.Linear(512 * 49, 4096), nn.ReLU(), nn.Dropout()),
-        *(nn.Linear(4096, 4096), nn.ReLU(), nn.Dropout(), nn.Linear(4096, 1000)),
-    ]
-    return nn.Sequential(*layers)
-
-
 class InvertedResidual(nn.Module):
     """The block of MobileNet-V2: 1x1 to more channels, depthwise 3x3, 1x1 without activation."""
 

@@ -128,10 +128,6 @@ def conv(
     return b.add(op, x, b.constant(w, np.float32), *([] if z is None else [z]))
 
 
-def block_of(plan: MemoryPlan, graph: Graph, public: str = "y") -> str:
-    return plan.views[graph.outputs[public]].block
-
-
 @pytest.mark.parametrize("path", LIGHT_MODELS, ids=lambda path: path.stem)
 def test_light_models_need_little_more_than_the_lower_bound(path: Path) -> None:
     plan = plan_memory(Network.from_onnx(path).optimized())
