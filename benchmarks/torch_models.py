@@ -188,11 +188,10 @@ def _training(model: nn.Module, x: torch.Tensor, row: Row, given: argparse.Names
         own = copy.deepcopy(model).train().to(memory_format=layout)
         runs[f"eager {word}"] = _step(own, image, row, given)
         if word in _formats(given):
-            if each is None:
-                _compile_ahead(copy.deepcopy(own), image, row, given)
-            converted = convfind_torch.convert(
-                copy.deepcopy(own), mode=given.mode, time_budget=each
-            )
+            with row.exactly(given.device):
+                converted = convfind_torch.convert(
+                    copy.deepcopy(own), given.mode, example_inputs=image, time_budget=each
+                )
             runs[f"convfind {word}"] = _step(converted, image, row, given)
             if given.device == "cuda":
                 find = {"time_budget": each, **({"mode": given.mode} if given.mode else {})}
@@ -207,41 +206,6 @@ def _training(model: nn.Module, x: torch.Tensor, row: Row, given: argparse.Names
             compiled = torch.compile(copy.deepcopy(model).train(), mode=mode)
             runs[name] = _step(compiled, x, row, given)
     return runs
-
-
-def _compile_ahead(model: nn.Module, x: torch.Tensor, row: Row, given: argparse.Namespace) -> None:
-    """Compile side by side what the finds of all layers and gradients compile first."""
-    from convfind.types import Direction
-    from convfind_torch.call import Call
-    from convfind_torch.engine import engine
-    from convfind_torch.geometry import Geometry
-    from convfind_torch.layer import Layer
-    from convfind_torch.options import Options
-
-    layer, problems = Layer("ahead", Options.of()), []
-
-    def seen(module: Any, images: Any, y: torch.Tensor) -> None:
-        geometry = Geometry.of(
-            *(2, module.stride, module.padding, module.dilation, module.transposed),
-            *(module.output_padding, module.groups),
-        )
-        image, w = images[0].to(y.dtype), module.weight.to(y.dtype)
-        for direction in Direction:
-            forward = direction is Direction.FORWARD
-            bias = module.bias if forward else None
-            b = None if bias is None else bias.to(y.dtype)
-            call = Call(direction, image, w, None if forward else y, b, geometry, layer)
-            problems.append(call.problem)
-
-    for one in model.modules():
-        if isinstance(one, nn.modules.conv._ConvNd):
-            one.register_forward_hook(seen)
-    with torch.no_grad(), row.exactly(given.device):
-        model(x)
-    place = engine().place(x)
-    if not isinstance(place, str):
-        mode = place.handle.mode_for_fixed_sizes(given.mode)
-        place.handle.compile_ahead(problems, mode)
 
 
 def _step(

@@ -150,33 +150,37 @@ def test_fixed_sizes_may_have_kernels_of_their_own_and_symbolic_ones_may_not(
 
 
 @pytest.mark.parametrize("narrow", [False, True])
-def test_what_a_graph_finds_is_compiled_ahead_side_by_side(
-    narrow: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("mode", ["FAST", "NORMAL"])
+def test_what_a_graph_asks_for_is_found_as_one_batch(
+    mode: str, narrow: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ahead, found = list[ConvProblem](), list[ConvProblem]()
-    compile_ahead, find = Handle.compile_ahead, Handle.find
+    batches, prepared = list[list[ConvProblem]](), list[str]()
+    find_all, prepare = Handle.find_all, Handle.prepare
 
-    def noting_compile_ahead(self: Handle, problems: Any, *args: Any, **how: Any) -> int:
-        assert not found
-        assert how["time_budget"] == 4 * len(problems) / 2
-        ahead.extend(problems)
-        return compile_ahead(self, problems, *args, **how)
+    def noting_find_all(self: Handle, problems: Any, *args: Any, **how: Any) -> Any:
+        assert how["time_budget"] == 4 * len(problems)
+        batches.append(list(problems))
+        return find_all(self, problems, *args, **how)
 
-    def noting_find(self: Handle, problem: Any, *args: Any, **how: Any) -> Any:
-        assert how["time_budget"] == 4
-        found.append(problem)
-        return find(self, problem, *args, **how)
+    def noting_prepare(self: Handle, solution: Any) -> Any:
+        prepared.append(solution.problem)
+        return prepare(self, solution)
 
-    monkeypatch.setattr(Handle, "compile_ahead", noting_compile_ahead)
-    monkeypatch.setattr(Handle, "find", noting_find)
-    options = {**OPTIONS, "mode": "FAST", "rest": "eager", "time_budget": 4}
+    def no_find(self: Handle, problem: Any, *args: Any, **how: Any) -> Any:
+        raise AssertionError(f"{problem} is found once more")
+
+    monkeypatch.setattr(Handle, "find_all", noting_find_all)
+    monkeypatch.setattr(Handle, "prepare", noting_prepare)
+    monkeypatch.setattr(Handle, "find", no_find)
+    options = {**OPTIONS, "mode": mode, "rest": "eager", "time_budget": 4}
     # Sizes that no other test has.
-    model, x = Net(), torch.randn(3, 3, 9 + narrow, 11)
+    model, x = Net(), torch.randn(3, 3, 9 + narrow, 11 + len(mode))
     run = torch.compile(model, backend="convfind", options=options)
     with torch.autocast("cpu", torch.bfloat16, enabled=narrow):
         run(x).square().sum().backward()
-    assert len(found) == 5
-    assert sorted(one.key for one in ahead) == sorted(one.key for one in found)
+    assert len(batches) == 1
+    assert len(prepared) == 5
+    assert sorted(one.key for one in batches[0]) == sorted(prepared)
 
 
 def test_an_unknown_option_is_refused_by_name() -> None:

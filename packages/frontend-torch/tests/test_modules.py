@@ -17,7 +17,9 @@ from torch import nn
 
 from convfind.device.target import DeviceKind
 from convfind.errors import SettingsError
+from convfind.handle import Handle
 from convfind.policy import FindMode
+from convfind.problem import ConvProblem
 from convfind_torch import convert, report, revert
 from convfind_torch.layer import anonymous
 from convfind_torch.modules import layer_of
@@ -124,6 +126,49 @@ def test_a_saved_model_comes_back_converted_with_its_options() -> None:
     torch.testing.assert_close(loaded(x), right)
     assert layer_of(loaded.first).options == layer_of(model.first).options
     assert {line.layer for line in report(loaded).lines} == {"first", "middle", "last"}
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+@pytest.mark.parametrize("needed", [False, True])
+def test_all_that_an_example_runs_is_found_as_one_batch_and_leaves_no_trace(
+    needed: bool, narrow: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, x = network().train(), image()[..., : 8 - narrow]
+    state = copy.deepcopy(model.state_dict())
+    batches = list[list[ConvProblem]]()
+    find_all = Handle.find_all
+
+    def noting(self: Handle, problems: Any, *args: Any, **how: Any) -> Any:
+        batches.append(list(problems))
+        return find_all(self, problems, *args, **how)
+
+    def no_find(self: Handle, problem: Any, *args: Any, **how: Any) -> Any:
+        raise AssertionError(f"{problem} is found once more")
+
+    monkeypatch.setattr(Handle, "find_all", noting)
+    monkeypatch.setattr(Handle, "find", no_find)
+    with torch.set_grad_enabled(needed), torch.autocast("cpu", torch.bfloat16, enabled=narrow):
+        assert convert(model, example_inputs=(x,), **QUICK) is model
+        (batch,) = batches
+        assert all(module.training for module in model.modules())
+        assert all(one.grad is None for one in model.parameters())
+        for name, before in state.items():
+            assert torch.equal(model.state_dict()[name], before), name
+        y = model(x)
+        if needed:
+            y.square().sum().backward()
+    lines = report(model).lines
+    assert len(lines) == (8 if needed else 3)
+    assert sorted(line.problem for line in lines) == sorted(one.key for one in batch)
+    assert len(batches) == 1
+
+
+def test_an_example_that_fails_leaves_the_model_as_it_was() -> None:
+    model = network().train()
+    with pytest.raises(RuntimeError, match="channels"):
+        convert(model, example_inputs=torch.randn(2, 4, 9, 9), **QUICK)
+    assert [type(one) for one in model] == [type(one) for one in network()]
+    assert all(module.training for module in model.modules())
 
 
 def test_copies_have_routes_of_their_own() -> None:

@@ -15,7 +15,7 @@ from convfind.runtime.backend import Device
 from convfind.solver.applicability import Rejected
 from convfind.solver.recipe import LibraryGemm
 from convfind.testing.mock_backend import MockDevice
-from convfind_operators import ElementType, MatMulProblem
+from convfind_operators import AttentionProblem, ElementType, MatMulProblem
 from convfind_operators.library_matmul_solver import LibraryMatMulSolver
 from convfind_operators.solver_list import solver_of
 from convfind_operators.testing import assert_operator
@@ -196,3 +196,16 @@ def test_the_library_of_a_device_is_right(
     problem = replace(problem, dtype=ElementType(dtype))
     assert solver_of(problem, target).solver_id == "operators-matmul-library"
     assert_operator(problem, convfind_device)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
+def test_a_type_that_is_not_rounded_to_tf32_has_the_same_problem_with_and_without_it(
+    dtype: str,
+) -> None:
+    sizes = (2, 1, 5, 8)
+    for plain in (
+        MatMulProblem(a=(2, 5, 8), b=(8, 9), dtype=dtype),
+        AttentionProblem(q=sizes, k=sizes, v=sizes, dtype=dtype),
+    ):
+        assert replace(plain, allow_tf32=True) == plain
+        assert replace(plain, allow_tf32=True).key == plain.key

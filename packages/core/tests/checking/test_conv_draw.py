@@ -77,12 +77,18 @@ def test_a_device_is_believed_only_where_it_is_right(direction: Direction, group
         np.testing.assert_allclose(draw.right.result, by_host.result, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "alpha"), [("float32", 1.0), ("bfloat16", 1.0), ("float16", 1.0), ("float16", 500.0)]
+)
 def test_a_device_adds_up_the_magnitude_of_small_results_and_is_believed_where_it_is_right(
-    monkeypatch: pytest.MonkeyPatch,
+    dtype: str, alpha: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("convfind.checking.conv_draw._HOST_REFERENCE_MACS", 0)
     forward = ConvProblem.forward((8, 24, 12, 12), (24, 1, 3, 3), groups=24, padding=1)
-    problem = forward.with_direction(Direction.BACKWARD_WEIGHTS)
+    plain = forward.with_direction(Direction.BACKWARD_WEIGHTS)
+    # With the second alpha sums of absolute values are more than float16 holds.
+    problem = replace(plain, dtype=DataType(dtype), y_dtype=DataType(dtype), alpha=alpha)
+    narrow = problem.dtype.numpy
     by_host = ConvDraw(problem, 1, "uniform")
     by_host.make_ready()
 
@@ -94,14 +100,14 @@ def test_a_device_adds_up_the_magnitude_of_small_results_and_is_believed_where_i
                 for name in one.direction.reads
             )
             result = share * reference_convolution(one, first, second)
-            return Computed(result.astype(np.float32), MockDynamic())
+            return Computed(result.astype(narrow), MockDynamic())
 
         return assistant
 
     def no_reference(*_: Any) -> Any:
         raise AssertionError("NumPy computed it")
 
-    for factor, is_right in ((1.0, True), (1.01, False)):
+    for factor, is_right in ((1.0, True), (1.1, False)):
         draw = ConvDraw(problem, 1, "uniform")
         with monkeypatch.context() as patch:
             if is_right:
@@ -110,4 +116,4 @@ def test_a_device_adds_up_the_magnitude_of_small_results_and_is_believed_where_i
         found, expected = draw._magnitude, by_host._magnitude
         assert found is not None
         assert expected is not None
-        np.testing.assert_allclose(found, expected, rtol=1e-6)
+        np.testing.assert_allclose(found, expected, rtol=1e-6 if dtype == "float32" else 1e-2)

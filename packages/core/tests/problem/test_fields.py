@@ -87,3 +87,15 @@ def test_what_is_checked_once_stays_as_it_is(problem: ConvProblem) -> None:
     for field in FIELDS:
         value = getattr(problem, field.name)
         assert field.checked(problem, value) == value
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "int8"])
+def test_a_type_that_is_not_rounded_to_tf32_has_the_same_problem_with_and_without_it(
+    dtype: str,
+) -> None:
+    plain = ConvProblem.forward((2, 4, 9, 9), (6, 4, 3, 3), dtype=dtype)
+    allowed = ConvProblem.forward((2, 4, 9, 9), (6, 4, 3, 3), dtype=dtype, allow_tf32=True)
+    assert allowed == plain
+    assert allowed.key == plain.key
+    with pytest.raises(ProblemError, match="the one spelling"):
+        ConvProblem.from_key(f"{plain.key}_tf32:1")

@@ -14,16 +14,12 @@ from convfind.errors import SettingsError
 from convfind.policy import Mode
 from convfind_torch.engine import engine
 from convfind_torch.graph_calls import call_of, with_its_gradients
-from convfind_torch.graph_modules import GraphConvolution, GraphModule, GraphTransposedConvolution
+from convfind_torch.graph_modules import GraphModule, graph_module, is_convolution
 from convfind_torch.inductor import compiled_by_inductor
 from convfind_torch.leaving import is_left
 from convfind_torch.options import Options
 from convfind_torch.planning import NoPlan, planned
 from convfind_torch.sizes import planned_by_sizes
-
-#: The functions that Dynamo's graphs call, and the numbers of their spatial dimensions.
-_CONVS = {torch.conv1d: 1, torch.conv2d: 2, torch.conv3d: 3}
-_TRANSPOSED = {torch.conv_transpose1d: 1, torch.conv_transpose2d: 2, torch.conv_transpose3d: 3}
 
 _REST = ("plan", "inductor", "eager")
 
@@ -105,17 +101,25 @@ def _replace_convolutions(
         for node, example in zip(placeholders, example_inputs, strict=False)
         if isinstance(example, nn.Parameter)
     }
-    convolutions = [node for node in graph.graph.nodes if _is_convolution(node)]
+    convolutions = [
+        node
+        for node in graph.graph.nodes
+        if node.op == "call_function" and is_convolution(node.target)
+    ]
 
     def module(node: torch.fx.Node) -> GraphModule:
         weight = node.kwargs["weight"] if len(node.args) < 2 else node.args[1]
         constant = weight in parameters and not torch.is_grad_enabled()
         policy = options.policy.with_changes(constant_weights=constant)
-        return _module(node.target, replace(options, policy=policy))
+        return graph_module(node.target, replace(options, policy=policy))
 
     calls = (call_of(node, module(node)) for node in convolutions)
-    engine().compile_ahead(
-        one for call in calls if call is not None for one in with_its_gradients(call)
+    engine().find_ahead(
+        asked
+        for call in calls
+        if call is not None
+        for one in with_its_gradients(call)
+        if (asked := engine().asked(one)) is not None
     )
     for number, node in enumerate(convolutions):
         if torch.is_grad_enabled() and is_left(node, module(node)):
@@ -124,13 +128,3 @@ def _replace_convolutions(
         graph.add_submodule(name, module(node))
         node.op, node.target = "call_module", name
     graph.recompile()
-
-
-def _is_convolution(node: torch.fx.Node) -> bool:
-    return node.op == "call_function" and (node.target in _CONVS or node.target in _TRANSPOSED)
-
-
-def _module(target: Any, options: Options) -> GraphModule:
-    if target in _CONVS:
-        return GraphConvolution(_CONVS[target], options)
-    return GraphTransposedConvolution(_TRANSPOSED[target], options)

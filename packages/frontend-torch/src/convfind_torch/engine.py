@@ -9,13 +9,14 @@ from contextlib import suppress
 from functools import lru_cache
 from itertools import compress
 from threading import RLock
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakSet
 
 import torch
 
 from convfind.cached import RecentlyUsed, cached_property
 from convfind.errors import ConvfindError, DeviceError, ProblemError
+from convfind.find.result import FindResult
 from convfind.finddb import FindDb
 from convfind.policy import POLICY_FIELDS, Policy
 from convfind.problem import ConvProblem
@@ -37,12 +38,21 @@ _MOST_ROUTES = 4096
 _CAPTURING = "nothing is found while a CUDA graph is captured; call the model once before"
 
 
+class Asked(NamedTuple):
+    """What a find is asked for, and where."""
+
+    place: Place
+    policy: Policy
+    problem: ConvProblem
+
+
 class Engine:
     """Open devices, and the route of every form of convolution that was asked for."""
 
     def __init__(self) -> None:
         self._places: dict[tuple[torch.device, int], Place | str] = {}
         self._routes = RecentlyUsed[Hashable, Route](_MOST_ROUTES)
+        self._found = RecentlyUsed[Asked, FindResult](_MOST_ROUTES)
         #: Weights that were packed once.
         self.bound = BoundWeights()
         self._layers = WeakSet[Layer]()
@@ -103,25 +113,34 @@ class Engine:
                         self._routes.put(key, route)
         return route
 
-    def compile_ahead(self, calls: Iterable[Call]) -> None:
-        """Compile side by side what the finds of calls compile first.
+    def asked(self, call: Call) -> Asked | None:
+        """Return what the find of a call asks for; None where the call is PyTorch's anyway."""
+        place = self.place(call.x)
+        if call.obstacle or isinstance(place, str) or not place.is_usable or place.is_capturing:
+            return None
+        try:
+            return Asked(place, _policy_of(call, place), call.problem)
+        except ProblemError:
+            return None
 
-        Failures are left to the finds. A time budget is for each find: half of what all of them
-        have is there to compile ahead.
+    def find_ahead(self, asked: Iterable[Asked]) -> None:
+        """Find what calls will ask for as one batch, which takes less time than one by one.
+
+        Failures are left to the finds that follow. A time budget is for each find: all of them
+        together have the sum.
         """
-        asked = defaultdict[tuple[Place, Policy], list[ConvProblem]](list)
-        for call in calls:
-            place = self.place(call.x)
-            if call.obstacle or isinstance(place, str) or not place.is_usable or place.is_capturing:
-                continue
-            with suppress(ProblemError):
-                asked[place, _policy_of(call, place)].append(call.problem)
-        for (place, policy), problems in asked.items():
+        batches = defaultdict[tuple[Place, Policy], list[ConvProblem]](list)
+        for one in asked:
+            batches[one.place, one.policy].append(one.problem)
+        for (place, policy), problems in batches.items():
             fields = _keywords(policy)
             if policy.time_budget is not None:
-                fields["time_budget"] = policy.time_budget * len(problems) / 2
+                fields["time_budget"] = policy.time_budget * len(set(problems))
             with place.lock, suppress(ConvfindError):
-                place.handle.compile_ahead(problems, policy.mode, **fields)
+                found = place.handle.find_all(problems, policy.mode, **fields)
+                for problem, result in found.items():
+                    self._found.put(Asked(place, policy, problem), result)
+            place.trim()
 
     def is_left(
         self, call: Call, needs: tuple[bool, bool], recorded: Callable[[Call], torch.Tensor]
@@ -224,22 +243,24 @@ class Engine:
             return Route(problem.key, _CAPTURING, is_final=False)
         try:
             try:
-                return self._found(place, problem, call)
+                return self._prepared(place, problem, call)
             except DeviceError:
                 if not place.make_room():
                     raise
-                return self._found(place, problem, call)
+                return self._prepared(place, problem, call)
         except ConvfindError as error:
             return Route(problem.key, str(error))
         finally:
             place.trim()
 
-    def _found(self, place: Place, problem: ConvProblem, call: Call) -> Route:
+    def _prepared(self, place: Place, problem: ConvProblem, call: Call) -> Route:
         """Find, prepare, and compare with PyTorch's own where that is asked for."""
         policy = _policy_of(call, place)
         with place.lock:
-            solution = place.handle.find(problem, policy.mode, **_keywords(policy)).best
-            convolution = place.handle.prepare(solution)
+            found = self._found.get(Asked(place, policy, problem))
+            if found is None:
+                found = place.handle.find(problem, policy.mode, **_keywords(policy))
+            convolution = place.handle.prepare(found.best)
         route = Route(problem.key, f"found by {policy.mode.name}")
         route.way = Way(problem, place, convolution, call.memory_format)
         if call.layer.options.keep_faster:

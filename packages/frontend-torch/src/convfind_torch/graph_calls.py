@@ -33,14 +33,6 @@ def call_of(
         module: what would compute it; of no use for that afterwards.
         tensor: makes a tensor from one that the graph has as an example, without memory.
     """
-    calls = list[Call]()
-
-    def note(
-        x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None, geometry: Geometry, layer: Layer
-    ) -> torch.Tensor:
-        constant = layer.options.policy.constant_weights and not torch.is_grad_enabled()
-        calls.append(Call(Direction.FORWARD, x, w, None, b, geometry, layer, constant))
-        return x
 
     def made(argument: torch.fx.Node) -> torch.Tensor:
         example = argument.meta.get("example_value")
@@ -50,18 +42,36 @@ def call_of(
             raise _Unknown
         return tensor(example)
 
-    module.run = note
     map_arg: Any = torch.fx.map_arg
     try:
-        module(*map_arg(node.args, made), **map_arg(node.kwargs, made))
+        return called_for(module, map_arg(node.args, made), map_arg(node.kwargs, made))
     except _Unknown:
         return None
+
+
+def called_for(module: GraphModule, args: Any, named: Any) -> Call | None:
+    """Return the forward call that a module would compute, given its arguments.
+
+    The module is of no use for that afterwards. None where it is not one convolution of tensors.
+    """
+    calls = list[Call]()
+
+    def note(
+        x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None, geometry: Geometry, layer: Layer
+    ) -> torch.Tensor:
+        constant = layer.options.policy.constant_weights and not torch.is_grad_enabled()
+        calls.append(Call(Direction.FORWARD, x, w, None, b, geometry, layer, constant))
+        return x
+
+    module.run = note
+    module(*args, **named)
     return calls[0] if len(calls) == 1 else None
 
 
 def gradients_needed(call: Call) -> tuple[bool, bool]:
-    """Return whether x and w of a forward call want gradients."""
-    return call.x.requires_grad, call.w.requires_grad
+    """Return whether x and w of a forward call want gradients, where any are recorded."""
+    records = torch.is_grad_enabled()
+    return records and call.x.requires_grad, records and call.w.requires_grad
 
 
 def with_its_gradients(call: Call) -> list[Call]:

@@ -11,6 +11,10 @@ from convfind_torch.functional import Run, convolve, convolve_transposed, in_gra
 from convfind_torch.layer import anonymous
 from convfind_torch.options import Options
 
+#: The functions that graphs call, and the numbers of their spatial dimensions.
+_CONVS = {torch.conv1d: 1, torch.conv2d: 2, torch.conv3d: 3}
+_TRANSPOSED = {torch.conv_transpose1d: 1, torch.conv_transpose2d: 2, torch.conv_transpose3d: 3}
+
 
 class GraphModule(nn.Module):
     """The node of a graph that stands for a call of PyTorch's."""
@@ -57,3 +61,15 @@ class GraphTransposedConvolution(GraphModule):
         """Compute the transposed convolution."""
         given = (input, weight, bias, stride, padding, output_padding, groups, dilation)
         return convolve_transposed(self._rank, *given, self._layer, self.run)
+
+
+def is_convolution(function: object) -> bool:
+    """Return whether a function of PyTorch's is a convolution, for which a module can stand."""
+    return function in _CONVS or function in _TRANSPOSED
+
+
+def graph_module(function: Any, options: Options) -> GraphModule:
+    """Return what stands for a call of such a function."""
+    if function in _CONVS:
+        return GraphConvolution(_CONVS[function], options)
+    return GraphTransposedConvolution(_TRANSPOSED[function], options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar, Unpack
 
 import torch
@@ -9,6 +10,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from convfind.policy import FindKeywords, Mode
+from convfind_torch.engine import Asked, engine
+from convfind_torch.example_run import asked_in
 from convfind_torch.functional import convolve, convolve_transposed, is_pytorchs
 from convfind_torch.known_calls import known_result
 from convfind_torch.layer import Layer
@@ -106,6 +109,7 @@ def convert(
     model: Model,
     mode: Mode | None = None,
     *,
+    example_inputs: Any = None,
     keep_faster: bool = True,
     **find: Unpack[FindKeywords],
 ) -> Model:
@@ -119,6 +123,10 @@ def convert(
         model: a module; it may be a convolution itself, or converted already.
         mode: how to find, as `convfind.Handle.find` takes it; None for the environment's mode,
             else ``HYBRID`` on GPUs for the first sizes that a module meets.
+        example_inputs: a tensor, or a tuple of what the model is called with. The model runs once
+            on them, by PyTorch, and all convolutions that it runs are found now, as one batch,
+            with the gradients that they need unless gradients are off: within autocast, if it is
+            to run so. None: each is found when it first runs, which takes longer in all.
         keep_faster: time PyTorch's own convolution once for each problem, and keep it where it is
             faster.
         **find: what else ``Handle.find`` takes, such as ``time_budget``, in seconds. With
@@ -129,11 +137,15 @@ def convert(
         SettingsError: an unknown keyword or an illegal value; names the legal ones.
     """
     options = Options.of(mode, keep_faster=keep_faster, **find).for_fixed_sizes()
+    asked: Sequence[Asked] = ()
+    if example_inputs is not None:
+        asked = asked_in(revert(model), example_inputs, options)
     for name, module in model.named_modules():
         if type(module) in _CONVERTED:
             module.__class__ = _CONVERTED[type(module)]
         if type(module) in _REVERTED:
             module.__dict__[_LAYER] = Layer(name or type(module).__name__, options)
+    engine().find_ahead(asked)
     return model
 
 

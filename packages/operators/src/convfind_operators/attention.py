@@ -86,6 +86,8 @@ class AttentionProblem(Operator):
         super().__post_init__()
         if not self.dtype.is_float:
             raise ProblemError("dtype", self.dtype, "floating types")
+        if self.dtype is not ElementType.FLOAT32:
+            self._set("allow_tf32", False)  # the same, as other types are not rounded to it
 
     @cached_property
     def operands(self) -> tuple[Operand, ...]:

@@ -47,6 +47,8 @@ class MatMulProblem(Operator):
         self._set("alpha", number("alpha", self.alpha))
         if self.alpha != 1 and not self.dtype.is_float:
             raise ProblemError("alpha", self.alpha, f"1 for products of {self.dtype}")
+        if self.dtype is not ElementType.FLOAT32:
+            self._set("allow_tf32", False)  # the same, as other types are not rounded to it
 
     @property
     def m(self) -> int:
@@ -111,8 +113,7 @@ class MatMulProblem(Operator):
     ) -> dict[str, Array]:
         """Return what the roundings of a sum come to."""
         sums = abs(self.alpha) * np.asarray(np.abs(inputs["a"]) @ np.abs(inputs["b"]))
-        is_tf32 = self.allow_tf32 and self.dtype is ElementType.FLOAT32
-        factors = 2 * TF32_ROUNDOFF if is_tf32 else 0.0
+        factors = 2 * TF32_ROUNDOFF if self.allow_tf32 else 0.0
         return {"y": ((self.k + 3) * self.dtype.arithmetic.unit_roundoff + factors) * sums}
 
 

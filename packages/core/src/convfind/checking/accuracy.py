@@ -297,8 +297,7 @@ def error_bound(
         scaling = 0.0 if is_exact else roundings * 2.0**-24
         return ErrorReport(scaling + result, scaling + result)
     unit = _unit_of_sums(problem)
-    is_tf32 = problem.allow_tf32 and problem.dtype is DataType.FLOAT32
-    inputs = 2.0 * TF32_ROUNDOFF if is_tf32 else 0.0
+    inputs = 2.0 * TF32_ROUNDOFF if problem.allow_tf32 else 0.0
     return ErrorReport(
         factor * (largest * unit + inputs) + result + largest * reference,
         factor * (typical * unit + few * inputs) + result + typical * reference,

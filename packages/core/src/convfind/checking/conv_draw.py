@@ -34,7 +34,6 @@ from convfind.errors import VerificationError
 from convfind.problem import ConvProblem
 from convfind.runtime.tensors import tensor_view
 from convfind.solver import Solver, asking
-from convfind.types import DataType
 
 #: From so many multiply-accumulates on a GPU computes the reference faster than NumPy does, which
 #: takes 50 ns for one of a depthwise layer.
@@ -43,8 +42,8 @@ _HOST_REFERENCE_MACS = 2 * 10**7
 _FEW_RESULTS = 4096
 #: Up to so many multiply-accumulates a small result is compared whole each time.
 _FEW_PRODUCTS = 2**20
-#: Types of results that hold the sum of any number of absolute values.
-_HOLD_MAGNITUDES = (DataType.FLOAT32, DataType.FLOAT64, DataType.BFLOAT16)
+#: The largest sum of absolute values that a device is asked for: float16 holds little more.
+_LARGEST_SUM = 2.0**15
 
 
 class ConvDraw(Draw):
@@ -187,20 +186,22 @@ class ConvDraw(Draw):
         sampled, self._sampled = self._sampled, None
         if computed is not None and sampled and _is_believed(computed, *sampled.result()):
             self._take(computed)
-        holds = self.problem.tensor_dtype(self._writes) in _HOLD_MAGNITUDES
-        if not (self._is_small and holds and self.problem.dtype.is_float):  # int8 has no |-128|
+        if not (self._is_small and self.problem.dtype.is_float):  # int8 has no |-128|
             return
-        sums = replace(self.problem.without_epilogue(), beta=0.0)
         absolute = {name: np.abs(memory) for name, memory in self.memory.items()}
         first_name, second_name = self.problem.direction.reads
         first, second = (self._view(name, absolute[name]) for name in (first_name, second_name))
+        sums = replace(self.problem.without_epilogue(), beta=0.0)
+        scale = _scale_of(sums, float(first.max()) * float(second.max()))
+        sums = replace(sums, alpha=scale * sums.alpha)
         *_, before, bias = self._tensors
         sample = Sample.of(sums)
         parts = sample.part(first_name, first), sample.part(second_name, second)
         added_up = Begun(partial(Checksum, sample.problem, *parts, None, None))
         computed = assistant(sums, absolute)
         if computed is not None and _is_believed(computed, sample, added_up.result()):
-            self._magnitude = finished_magnitude(self.problem, computed.whole(), before, bias)
+            magnitude = computed.whole().astype(np.float64) / scale
+            self._magnitude = finished_magnitude(self.problem, magnitude, before, bias)
 
     def _take(self, computed: Computed) -> None:
         """Take a device's result, up to the activation, for right."""
@@ -257,6 +258,12 @@ def _sampled(
         added = sample.part(writes, tensor_view(problem, writes, before))
     bias = operands.view("bias") if summed.bias else None
     return sample, Checksum(sample.problem, first, second, added, None, bias)
+
+
+def _scale_of(problem: ConvProblem, largest: float) -> float:
+    """Return the power of two by which sums of products, of the largest, fit into any type."""
+    sums = abs(problem.alpha) * problem.reduction * largest
+    return min(1.0, 2.0 ** -math.ceil(math.log2(max(sums, 1.0) / _LARGEST_SUM)))
 
 
 def _is_believed(computed: Computed, sample: Sample, checksum: Checksum) -> bool:

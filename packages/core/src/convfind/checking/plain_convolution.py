@@ -151,8 +151,10 @@ def _filters(problem: ConvProblem, w: Array) -> Doubles:
 def _pad(problem: ConvProblem, data: Array) -> Array:
     if not any(problem.padding) and not any(problem.padding_end):
         return data
-    spatial = zip(problem.padding, problem.padding_end, strict=True)
-    return np.pad(data, ((0, 0), (0, 0), (0, 0), *spatial))
+    sides = zip(data.shape[3:], problem.padding, problem.padding_end, strict=True)
+    padded = np.zeros((*data.shape[:3], *(sum(side) for side in sides)), data.dtype)
+    in_parts(np.copyto, padded[_interior(problem)], data)
+    return padded
 
 
 def _add(sums: Array, more: Array) -> None:

@@ -244,3 +244,5 @@ def canonicalize(problem: ConvProblem) -> None:
             put(name, checked)
     if problem.add_last and problem.add and problem.activation is None:
         put("add_last", False)  # the same, as nothing comes in between
+    if problem.allow_tf32 and problem.dtype is not DataType.FLOAT32:
+        put("allow_tf32", False)  # the same, as other types are not rounded to it

@@ -10,7 +10,7 @@ from convfind.problem import ConvProblem
 from convfind.problem.text import format_network_config, parse_key, parse_network_config
 
 EVERYTHING = (
-    "bwd-data-2x4x5x6-4x3x3x1-s2x3-p1x0-d1x2-g2-NHWC-float16_pe:0x0_mode:transpose_op:1x2"
+    "bwd-data-2x4x5x6-4x3x3x1-s2x3-p1x0-d1x2-g2-NHWC-float32_pe:0x0_mode:transpose_op:1x2"
     "_w:NCHW_y:NCHW_xs:200x1x30x4_alpha:-0.1_beta:1e-05_deterministic:1_tf32:1"
     "_accuracy:strict"
 )
@@ -41,7 +41,7 @@ def test_the_tail_is_what_differs_from_the_defaults() -> None:
         groups=2,
         mode="transpose",
         output_padding=(1, 2),
-        dtype="float16",
+        dtype="float32",
         layout="NHWC",
         w_layout="NCHW",
         y_layout="NCHW",

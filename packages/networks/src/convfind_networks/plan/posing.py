@@ -82,7 +82,7 @@ class Posing:
     def _posed(self, call: Call) -> Call:
         problem: Any = call.problem
         kind = MatMul if isinstance(call.node.op, Attention) else type(call.node.op)
-        tf32 = kind.__name__ in self.allow_tf32 and problem.operands[0].dtype == "float32"
+        tf32 = kind.__name__ in self.allow_tf32
         if kind is MatMul:
             return replace(call, problem=replace(problem, allow_tf32=True)) if tf32 else call
         if not isinstance(problem, ConvProblem):

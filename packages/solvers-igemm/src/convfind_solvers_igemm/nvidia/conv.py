@@ -103,7 +103,7 @@ class MatrixConvSolver(SizedVariant):
 
         Together they lose less than 2^-10.6 + 2^-11, where rounding both loses 2 * 2^-11.
         """
-        return 1.16 if problem.allow_tf32 and problem.dtype is DataType.FLOAT32 else 1.0
+        return 1.16 if problem.allow_tf32 else 1.0
 
     def mixes_values(self, problem: ConvProblem) -> bool:
         """Where it multiplies by zeros what a result does not read."""

@@ -142,7 +142,7 @@ class Filter:
         self._is_turned = shape.is_gradient and not (self._fused or form in (FLAT, FLAT_PIECES))
         has_pieces = shape.channels_last and whole(problem, self._plain.channels)
         # TF32 needs rounding, and a launch for it: matrix units cut off, which adds up over layers.
-        rounds = problem.dtype is DataType.FLOAT32 and problem.allow_tf32 and not by_maps
+        rounds = problem.allow_tf32 and not by_maps
         has_form = has_pieces and not shape.is_gradient and not rounds
         self.is_split = products(problem) > 1 and not has_form
         piece = step if self.is_split else PIECE_BYTES // problem.dtype.size

@@ -43,7 +43,7 @@ def product_seconds(gemm: Gemm, problem: ConvProblem, target: Target, *, is_sum:
     busy = min(1.0, tiles / target.compute_units)
     operations = 2 * round_up(gemm.m, _TILE) * round_up(gemm.n, _TILE) * gemm.k * batch
     rate = _RATES.get(problem.dtype, 1.0)
-    if problem.allow_tf32 and problem.dtype is DataType.FLOAT32:
+    if problem.allow_tf32:
         rate = _TF32_RATE
     arithmetic = peak_seconds(operations, target) / (rate * _ARITHMETIC_SHARE * busy)
     elements = gemm.m * gemm.k + gemm.k * gemm.n + gemm.m * gemm.n

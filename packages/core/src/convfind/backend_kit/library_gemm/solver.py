@@ -55,8 +55,7 @@ class LibraryEpilogue:
         dtype, activation = problem.dtype, problem.activation
         if dtype not in self.activations:
             return f"the library's epilogues are for {', '.join(self.activations)}"
-        is_tf32 = problem.allow_tf32 and dtype is DataType.FLOAT32
-        known = self.of_tf32 if is_tf32 else self.activations[dtype]
+        known = self.of_tf32 if problem.allow_tf32 else self.activations[dtype]
         if activation is not None and activation.kind not in known:
             return f"the library applies {' and '.join(known) or 'no activation'} to such products"
         if problem.bias and problem.beta and dtype not in self.both:
