@@ -54,8 +54,15 @@ def test_deep_floats_behind_a_mask_are_right(units: Any, allow_tf32: bool) -> No
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_types_of_16_bits_are_right(units: Any, dtype: str) -> None:
-    assert not check_operator(attention(70, 67, 24, dtype), units, MATRIX)
+@pytest.mark.parametrize("depth", [24, 160, 256])
+def test_types_of_16_bits_are_right(units: Any, dtype: str, depth: int) -> None:
+    assert not check_operator(attention(70, 67, depth, dtype), units, MATRIX)
+
+
+def test_long_values_of_short_keys_behind_a_mask_are_right(units: Any) -> None:
+    mask = {"mask": (1, 1, 37, 90), "causal": True, "v": (1, 1, 90, 200)}
+    problem = attention(37, 90, 40, "float16", **mask)
+    assert not check_operator(problem, units, MATRIX, not_finite=False)
 
 
 @pytest.mark.parametrize(

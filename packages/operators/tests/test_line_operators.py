@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from convfind.device.target import DeviceKind, Target
 from convfind.runtime.backend import Device
 from convfind_operators.element_type import ElementType
 from convfind_operators.normalization import GroupNormProblem, LayerNormProblem, RMSNormProblem
 from convfind_operators.reduction import ReductionFunction, ReductionProblem
+from convfind_operators.shared_channel_groups import SharedChannelGroups
 from convfind_operators.softmax import SoftmaxProblem
 from convfind_operators.solver_list import solver_of
 
 torch = pytest.importorskip("torch")
 
+GPU = Target(
+    *("cuda", "a gpu", DeviceKind.GPU, "NVIDIA", "CUDA", "sm_90", 132, "1"),
+    features=frozenset({"fp64"}),
+    max_work_group=1024,
+)
 Check = Callable[..., None]
 FLOATS = [ElementType.FLOAT32, ElementType.FLOAT16, ElementType.BFLOAT16]
 
@@ -133,6 +141,31 @@ def test_layer_norms_are_right(check: Check, dtype: ElementType) -> None:
 @pytest.mark.parametrize("groups", [1, 3, 12])
 def test_group_norms_are_right(check: Check, groups: int, channels_last: bool) -> None:
     check(GroupNormProblem(x=(3, 12, 7, 11), groups=groups, channels_last=channels_last))
+
+
+@pytest.mark.parametrize(
+    ("x", "groups", "dtype"),
+    [
+        ((2, 320, 8, 9), 32, "float16"),
+        ((1, 320, 40, 33), 32, "bfloat16"),
+        ((3, 960, 5, 7), 32, "float16"),
+        ((2, 60, 16, 17), 2, "bfloat16"),
+        ((2, 40, 37, 60), 4, "float32"),
+        ((2, 12, 13, 10, 130), 3, "float32"),
+        ((1, 24, 64, 257), 24, "float32"),
+        ((2, 8, 300, 300), 2, "float16"),
+    ],
+    ids=str,
+)
+def test_group_norms_that_work_groups_share_are_right(
+    check: Check, x: tuple[int, ...], groups: int, dtype: str
+) -> None:
+    problem = GroupNormProblem(x=x, groups=groups, dtype=dtype, channels_last=True)
+    shared = SharedChannelGroups.of(problem, GPU)
+    assert shared is not None
+    pieces, results = shared.launches(replace(GPU, compute_units=4, identity=""))
+    assert pieces.global_size[0] <= results.global_size[0]
+    check(problem)
 
 
 @layouts

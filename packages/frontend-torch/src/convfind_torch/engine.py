@@ -39,7 +39,7 @@ _CAPTURING = "nothing is found while a CUDA graph is captured; call the model on
 
 
 class Asked(NamedTuple):
-    """What a find is asked for, and where."""
+    """A problem that a find is asked for, with the place and the policy of it."""
 
     place: Place
     policy: Policy

@@ -13,8 +13,8 @@ from convfind_operators.attention import AttentionProblem
 from convfind_operators.element_type import ElementType
 from convfind_operators.operand import Operand
 
-#: The longest vectors whose sums registers have room for.
-DEEPEST: Final = 128
+#: The longest vectors that a kernel takes.
+DEEPEST: Final = 256
 #: Kernels count work-groups and elements of a line in 32 bits; work-items of a group, at most.
 _MOST, _GROUP = 2**31 - 1, 256
 _OPERANDS = ("q", "k", "v", "y")

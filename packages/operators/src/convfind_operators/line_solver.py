@@ -12,6 +12,7 @@ from convfind_operators.launching import GROUP, has_vectors
 from convfind_operators.line_launch import BUSY, LANES, columns_of, line_launch
 from convfind_operators.lines import MOST_MORE, Lines, LineWalk
 from convfind_operators.normalization import GroupNormProblem
+from convfind_operators.shared_channel_groups import SharedChannelGroups
 from convfind_operators.slabs import STAGES, Slabs
 from convfind_operators.solver import OperatorSolver, Planned, walkable
 
@@ -52,6 +53,9 @@ def lines_planned(problem: Lines, target: Target, limit: int | None) -> Planned:
         groups = ChannelGroups.of(problem, target)
         if groups is not None:
             return (groups.launch(target),), 0
+        shared = SharedChannelGroups.of(problem, target)
+        if shared is not None and (limit is None or shared.nbytes <= limit):
+            return shared.launches(target), shared.nbytes
     walk, arithmetic = problem.walk, problem.dtype.arithmetic
     stages = STAGES.get(problem.operation)
     count = 1 if stages is None else _slab_count(problem.operation, walk, arithmetic, target)

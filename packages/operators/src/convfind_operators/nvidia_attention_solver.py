@@ -31,6 +31,9 @@ _DTYPES = (ElementType.FLOAT32, ElementType.FLOAT16, ElementType.BFLOAT16)
 _OLDEST, _HOPPER = 80, 90
 #: Bytes that kernels copy at a time; elements that vectors are filled up to a multiple of.
 _PIECE_BYTES, _STEP = 16, 16
+#: The longest vectors whose sums registers have room for where a wave has 32 queries, or elements
+#: are floats; and where it has 16, up to where they leave room for more than 16 keys at a time.
+_LONGEST, _ROOMY = 128, 192
 _LOG2_E = math.log2(math.e)
 #: Work-items of four waves; elements of values that wgmma has products of, and too few of them.
 _WAVE_GROUP = 128
@@ -58,7 +61,8 @@ class NvidiaAttentionSolver(OperatorSolver):
             return Rejected(Reason.ARCHITECTURE, f"is for sm_{_OLDEST} on, not {target.arch}")
         if problem.mask_dtype is ElementType.FLOAT64:
             return Rejected(Reason.DTYPE, "computes in float32")
-        return _in_pieces(problem, Blocks.of(problem, target).rows)
+        longest = _LONGEST if problem.dtype is ElementType.FLOAT32 else DEEPEST
+        return _in_pieces(problem, Blocks.of(problem, target).rows, longest)
 
     def wti(self, problem: AttentionProblem, target: Target) -> float | None:
         """The index that was measured."""
@@ -91,7 +95,7 @@ class WgmmaAttentionSolver(OperatorSolver):
             return Rejected(Reason.TRAIT, "scales scores that it has compared")
         if min(problem.queries, problem.keys) < _LONG or problem.values <= _LEAST_DEPTH:
             return Rejected(Reason.SIZE_LIMIT, f"{problem.queries} queries of {problem.depth}")
-        return _in_pieces(problem, WaveGroups.of(problem).rows)
+        return _in_pieces(problem, WaveGroups.of(problem).rows, _LONGEST)
 
     def wti(self, problem: AttentionProblem, target: Target) -> float | None:
         """The index that was measured."""
@@ -127,7 +131,7 @@ class WaveGroups:
     @classmethod
     def of(cls, problem: AttentionProblem) -> WaveGroups:
         """Return the groups that were fastest: of long vectors, registers hold two groups' sums."""
-        is_deep = max(problem.depth, problem.values) > DEEPEST // 2
+        is_deep = max(problem.depth, problem.values) > _LONGEST // 2
         return cls(2 if is_deep or problem.queries < 2 * _LONG else 3, 128)
 
 
@@ -175,14 +179,14 @@ class Blocks:
     def of(cls, problem: AttentionProblem, target: Target) -> Blocks:
         """Return the blocks that were fastest, of those for few queries and for many."""
         depth, is_wide = max(problem.depth, problem.values), problem.dtype is ElementType.FLOAT32
-        if depth > DEEPEST // 2 and is_wide:
+        if depth > (_LONGEST // 2 if is_wide else _ROOMY):
             is_large = target.backend == "cuda" and target.compute_capability == _HOPPER
             return cls(8, 1, 32) if is_large else cls(4, 1, 16)  # elsewhere 48 KiB are granted
-        if depth > DEEPEST // 2:
+        if depth > _LONGEST // 2:
             return cls(4, 1, 32)
         if not is_wide:
             return cls(4, 2 if problem.queries >= _LONG else 1, 64)
-        if depth <= DEEPEST // 4:
+        if depth <= _LONGEST // 4:
             return cls(4, 1, 64)
         blocks = cls(4, 2, 32)
         return (
@@ -216,10 +220,10 @@ def launched(problem: AttentionProblem, target: Target, blocks: Blocks) -> Launc
     return Launch(kernel, arguments, (groups * items,), (items,))
 
 
-def _in_pieces(problem: AttentionProblem, rows: int) -> Applicability:
-    """Take vectors that are copied in whole pieces, and that registers have room for."""
-    if max(problem.depth, problem.values) > DEEPEST:
-        return Rejected(Reason.SIZE_LIMIT, f"vectors of over {DEEPEST} elements")
+def _in_pieces(problem: AttentionProblem, rows: int, longest: int) -> Applicability:
+    """Take vectors that are copied in whole pieces, up to the longest."""
+    if max(problem.depth, problem.values) > longest:
+        return Rejected(Reason.SIZE_LIMIT, f"vectors of over {longest} elements")
     piece = _PIECE_BYTES // problem.dtype.size
     for name in ("q", "k", "v", "y"):
         operand = problem.operand(name)

@@ -31,6 +31,31 @@ class StridedView:
             return self
         return StridedView((*sizes, column, row), (*steps, across, down), self.start)
 
+    def in_rows(self, row: int, wide: int, begin: int) -> StridedView | None:
+        """Return the view of the same elements where the memory's rows are parts of longer ones.
+
+        Args:
+            row: elements of a row.
+            wide: those of a longer row.
+            begin: where in such a one a row begins.
+
+        Returns:
+            None where elements along an axis go on from one row to the next.
+        """
+        first, within = divmod(self.start, row)
+        strides = list[int]()
+        last = within  # of what is in a row
+        for size, step in zip(self.shape, self.strides, strict=True):
+            rows, rest = divmod(step, row)
+            strides.append(rows * wide + rest)
+            if rest and size > 1:
+                last += (size - 1) * rest
+                if rows:
+                    return None
+        if last >= row:
+            return None
+        return StridedView(self.shape, tuple(strides), first * wide + begin + within)
+
     @property
     def elements(self) -> int:
         """How many elements there are."""

@@ -15,6 +15,7 @@ from convfind_networks.passes.epilogues import fuse_epilogues
 from convfind_networks.passes.identities import remove_identities
 from convfind_networks.passes.idle_taps import cut_idle_taps
 from convfind_networks.passes.paddings import fold_paddings
+from convfind_networks.passes.projections import join_projections
 from convfind_networks.passes.scales import fold_scales
 from convfind_networks.passes.spelled_out import recognize_activations
 from convfind_networks.passes.transposes import move_transposes
@@ -28,6 +29,7 @@ __all__ = [
     "fold_scales",
     "fuse_attention",
     "fuse_epilogues",
+    "join_projections",
     "merge_duplicates",
     "move_transposes",
     "optimize",

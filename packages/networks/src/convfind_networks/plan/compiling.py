@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, SupportsFloat
 
+from convfind.device.target import DeviceKind
 from convfind.handle import Handle
 from convfind.policy import Mode, OnMiss
 from convfind.problem.values import enum_value
@@ -13,7 +14,7 @@ from convfind.types import AccuracyClass
 from convfind_networks.graph import Graph
 from convfind_networks.layouts import channels_last_where_possible
 from convfind_networks.lowering import decompose, split_activations
-from convfind_networks.passes import fuse_attention
+from convfind_networks.passes import fuse_attention, join_projections
 from convfind_networks.plan.draft import Draft
 from convfind_networks.plan.fusion import faster_pairs
 from convfind_networks.plan.indices import index_sizes
@@ -49,6 +50,8 @@ def compile_graph(
     posing = Posing(network, handle, frozenset(allow_tf32), deterministic, accuracy)
     indices = index_sizes(graph)  # before tuples of them become sums
     graph = fuse_attention(split_activations(decompose(graph)), posing.wants)
+    if handle.target.kind is DeviceKind.GPU:  # which small products do not fill
+        graph = join_projections(graph)
     if channels_last is None:
         layouts = choose_layouts(posing, graph, handle.policy(mode, **policy))
     else:
