@@ -198,9 +198,9 @@ def test_the_library_of_a_device_is_right(
     assert_operator(problem, convfind_device)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", [ElementType.FLOAT64, ElementType.FLOAT16, ElementType.BFLOAT16])
 def test_a_type_that_is_not_rounded_to_tf32_has_the_same_problem_with_and_without_it(
-    dtype: str,
+    dtype: ElementType,
 ) -> None:
     sizes = (2, 1, 5, 8)
     for plain in (

@@ -160,7 +160,7 @@ def test_group_norms_are_right(check: Check, groups: int, channels_last: bool) -
 def test_group_norms_that_work_groups_share_are_right(
     check: Check, x: tuple[int, ...], groups: int, dtype: str
 ) -> None:
-    problem = GroupNormProblem(x=x, groups=groups, dtype=dtype, channels_last=True)
+    problem = GroupNormProblem(x=x, groups=groups, dtype=ElementType(dtype), channels_last=True)
     shared = SharedChannelGroups.of(problem, GPU)
     assert shared is not None
     pieces, results = shared.launches(replace(GPU, compute_units=4, identity=""))

@@ -20,6 +20,7 @@ from convfind.find.result import FindResult
 from convfind.finddb import FindDb
 from convfind.policy import POLICY_FIELDS, Policy
 from convfind.problem import ConvProblem
+from convfind.problem.contract import Problem
 from convfind.types import Direction
 from convfind_torch import comparison
 from convfind_torch.bound_weights import BoundWeights
@@ -43,7 +44,7 @@ class Asked(NamedTuple):
 
     place: Place
     policy: Policy
-    problem: ConvProblem
+    problem: Problem
 
 
 class Engine:
@@ -129,7 +130,7 @@ class Engine:
         Failures are left to the finds that follow. A time budget is for each find: all of them
         together have the sum.
         """
-        batches = defaultdict[tuple[Place, Policy], list[ConvProblem]](list)
+        batches = defaultdict[tuple[Place, Policy], list[Problem]](list)
         for one in asked:
             batches[one.place, one.policy].append(one.problem)
         for (place, policy), problems in batches.items():
