@@ -26,6 +26,7 @@ class Call:
     node: Node
     problem: Problem
     operands: Mapping[str, str]
+    rows: frozenset[str] = frozenset()  # operands whose values are rows, with channels last
 
 
 @dataclass(frozen=True, eq=False)

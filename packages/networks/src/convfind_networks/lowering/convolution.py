@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from convfind.problem import ConvProblem
@@ -56,7 +57,8 @@ def linear(around: Surroundings, node: Node) -> Call:
         layout=Layout.NHWC,
         **_options(op.epilogue),
     )
-    return _call(node, problem, op.epilogue)
+    rows = frozenset(problem.plain_name(name) for name in ("x", "z", "y"))
+    return replace(_call(node, problem, op.epilogue), rows=rows)
 
 
 def _call(node: Node, problem: ConvProblem, epilogue: Epilogue) -> Call:

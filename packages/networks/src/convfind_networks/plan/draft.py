@@ -259,4 +259,7 @@ class _Placing:
         data = self._graph.values[call.operands[name]].data
         assert data is not None
         spec = call.problem.operand(name)
+        if name in call.rows:
+            n, channels, *image = spec.shape
+            data = np.moveaxis(data.reshape(n, *image, channels), -1, 1)
         return partial(laid_down, data, spec.shape, spec.strides)
