@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -131,6 +132,39 @@ def test_results_lie_in_memory_as_pytorchs_do(rank: int, layout: torch.memory_fo
     if any("no installed package" in reason for _, reason in graph_places()):
         pytest.skip("nothing that computes the other operators is installed")
     assert graph_lines(f"{'x'.join(map(str, x.shape))}, {'x'.join(map(str, more.shape))}")
+
+
+def test_threads_may_meet_new_sizes_at_once() -> None:
+    """PyTorch's exporter changes operators for the whole process; other threads compile by them."""
+    pytest.importorskip("convfind_networks")
+    linear = nn.Linear(8, 5)
+    run = torch.compile(linear, backend="convfind", options={"mode": "FAST", "keep_faster": False})
+
+    def calls(first: int) -> None:
+        with torch.no_grad():
+            for at in range(10):
+                x = torch.randn(1 + (first + at) % 5, 3, 8)
+                torch.testing.assert_close(run(x), linear(x), atol=1e-4, rtol=1e-4)
+
+    with ThreadPoolExecutor(8) as pool:
+        for one in [pool.submit(calls, first) for first in range(8)]:
+            one.result()
+
+
+def test_views_of_one_another_are_inputs() -> None:
+    pytest.importorskip("convfind_networks")
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x @ y.mT + x.sum()
+
+    options = {"mode": "FAST", "keep_faster": False}
+    run = torch.compile(function, backend="convfind", options=options)
+    x, before = torch.randn(4, 4), len(graph_places())
+    with torch.no_grad():
+        for a, b in ((x, x), (x, x.clone()), (x, x.t()), (x[:2], x[2:]), (x[1:3], x[:2])):
+            torch.testing.assert_close(run(a, b), function(a, b), atol=1e-4, rtol=1e-4)
+    for where, reason in graph_places()[before:]:
+        assert where == "plan" or "no installed package" in reason
 
 
 def test_plans_by_sizes_are_bounded_and_sizes_without_one_are_pytorchs() -> None:

@@ -10,6 +10,8 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from convfind.errors import ConvfindError
+
 
 class Unsuited(Exception):
     """Why a graph is none for a plan."""
@@ -33,6 +35,13 @@ class Exported:
     @classmethod
     def of(cls, graph: torch.fx.GraphModule, examples: Sequence[Any]) -> Self:
         """Export a graph. Raises `Unsuited`, `ConvfindError`, or `ImportError` without networks."""
+        from torch._dynamo.convert_frame import compile_lock
+
+        with compile_lock:  # PyTorch's exporter changes operators for all threads meanwhile
+            return cls._of(graph, examples)
+
+    @classmethod
+    def _of(cls, graph: torch.fx.GraphModule, examples: Sequence[Any]) -> Self:
         from convfind_networks import Network
 
         placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
@@ -49,7 +58,11 @@ class Exported:
                 )
                 outputs_last = tuple(map(_has_channels_at_end, results))
                 moved = _ChannelsMoved(graph, inputs_last, outputs_last)
-                given = map(_channels_to_end, examples, inputs_last)
+                # The exporter would guard what views are views of, which its decompositions forget.
+                given = (
+                    one if belongs else _channels_to_end(one, is_last).data
+                    for one, belongs, is_last in zip(examples, constant, inputs_last, strict=True)
+                )
                 with torch.autocast(kind, enabled=False):  # plans have their own way of it
                     program = torch.export.export(moved, tuple(given))
         except Exception as error:  # PyTorch's exporter raises whatever it meets
@@ -57,7 +70,12 @@ class Exported:
         if any(one.kind.name == "PARAMETER" for one in program.graph_signature.input_specs):
             # As before PyTorch 2.5: nobody would notice that they change.
             raise Unsuited("parameters are inside of PyTorch's graph, not inputs of it")
-        network = Network.from_torch(program, name="graph")
+        try:
+            network = Network.from_torch(program, name="graph")
+        except ConvfindError:
+            raise
+        except Exception as error:  # as its exporter, so its decompositions
+            raise Unsuited(f"PyTorch does not decompose it: {error}") from error
         if not hasattr(network, "compile"):
             raise Unsuited("convfind-networks makes no plans; install a newer one")
         names = tuple(one.name for one in network.inputs)

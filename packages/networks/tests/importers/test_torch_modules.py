@@ -406,6 +406,17 @@ def test_quotients_are_rounded_down_as_pytorch_has_them() -> None:
     np.testing.assert_array_equal(got, function(x).numpy())
 
 
+@pytest.mark.parametrize("name", ["float64", "float32", "float16", "bfloat16"])
+def test_norms_by_the_root_of_squares_have_pytorchs_usual_epsilon(name: str) -> None:
+    """Small numbers are where it matters; squares of 16-bit types are added up in float32."""
+    x = torch.full((2, 4), 1e-3, dtype=getattr(torch, name))
+    function = Function(lambda x: F.rms_norm(x, (4,)))
+    graph = Network.from_torch(exported(function, x)).graph()
+    given = dict.fromkeys(graph.inputs, x.double().numpy())
+    (got,) = evaluate(graph, given).values()
+    np.testing.assert_allclose(got.astype(float), function(x).double().numpy(), rtol=4e-3)
+
+
 def test_rounding_to_decimals_is_not_taken_for_rounding() -> None:
     function = Function(lambda x: torch.round(x, decimals=1))
     with pytest.raises(UnsupportedError, match="decimals"):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from convfind_networks.from_onnx.node import OnnxNode, OnnxOperator, OnnxOperators
@@ -197,7 +199,8 @@ def _of_heads(
         seen = np.tri(length, keys, dtype=np.bool_)
         seen[-1] = True  # ONNX Runtime hides nothing from the last query, more keys or not
         before = node.const(seen)
-        least = node.const(np.finfo(scores.dtype).min, like=scores)
+        limits: Any = ml_dtypes.finfo(scores.dtype)  # type: ignore[no-untyped-call]
+        least = node.const(float(limits.min), like=scores)
         scores = node.add(Where(), before, scores, least)
     if more is not None:
         scores = node.plus(scores, more)

@@ -74,14 +74,13 @@ def layer_norm(node: AtenNode) -> tuple[Value, ...]:
 
 
 def rms_norm(node: AtenNode) -> Value:
-    """aten.rms_norm; its usual epsilon is that of the type."""
+    """aten.rms_norm; its usual epsilon is that of the type in which squares are added up."""
     x = node.value("input")
     shape = tuple(node.get("normalized_shape"))
     epsilon = node.get("eps")
     if epsilon is None:
-        if x.dtype.kind != "f":
-            raise NotSupported(f"no epsilon for {x.dtype.name}")
-        epsilon = float(np.finfo(x.dtype).eps)
+        sums = np.float64 if x.dtype == np.float64 else np.float32
+        epsilon = float(np.finfo(sums).eps)
     return node.add(
         RMSNorm(x.type.rank - len(shape), epsilon), x, _vector(node, "weight", shape, 1)
     )
