@@ -157,8 +157,9 @@ def test_views_of_one_another_are_inputs() -> None:
     def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return x @ y.mT + x.sum()
 
-    options = {"mode": "FAST", "keep_faster": False}
-    run = torch.compile(function, backend="convfind", options=options)
+    run = torch.compile(
+        function, backend="convfind", options={"mode": "FAST", "keep_faster": False}
+    )
     x, before = torch.randn(4, 4), len(graph_places())
     with torch.no_grad():
         for a, b in ((x, x), (x, x.clone()), (x, x.t()), (x[:2], x[2:]), (x[1:3], x[:2])):
