@@ -29,16 +29,7 @@ from convfind.types import DataType
 from convfind_networks import Graph, GraphBuilder, Value
 from convfind_networks.errors import BindingError, PlanError, UnsupportedError
 from convfind_networks.graph import TensorType
-from convfind_networks.ops import (
-    Epilogue,
-    Identity,
-    Linear,
-    Reduce,
-    ReduceFunction,
-    Reshape,
-    Split,
-    Transpose,
-)
+from convfind_networks.ops import Identity, Reduce, ReduceFunction, Reshape, Split, Transpose
 from convfind_networks.plan import Place, Plan, compile_graph, layout_choice, plan_file
 from convfind_networks.plan.plan_file import new_checksum
 from convfind_networks.plan.posing import Posing
@@ -343,29 +334,6 @@ def test_outputs_that_are_inputs_constants_or_twice_the_same_are_right(handle: H
     np.testing.assert_array_equal(got["c"], np.arange(3, dtype=np.float32))
     np.testing.assert_array_equal(got["y"], got["again"])
     np.testing.assert_array_equal(got["y"].reshape(2, -1), got["flat"])
-
-
-@pytest.mark.parametrize("constant", ["x", "z"])
-def test_constant_rows_are_read_as_they_lie(handle: Handle, tmp_path: Path, constant: str) -> None:
-    """As the residual of DETR's first decoder, which begins with what is learned."""
-    builder, rng = GraphBuilder(), np.random.default_rng(0)
-    given = {
-        name: rng.standard_normal(shape, np.float32)
-        for name, shape in {"x": (2, 7, 5), "w": (4, 5), "bias": (4,), "z": (2, 7, 4)}.items()
-    }
-    values = [
-        builder.constant(one, name=name)
-        if name == constant
-        else builder.input(name, TensorType(one.dtype, one.shape))
-        for name, one in given.items()
-    ]
-    op = Linear(Epilogue(bias=True, residual=True))
-    plan = compiled(handle, builder.graph({"y": builder.add(op, *values)}))
-    plan.save(tmp_path / "saved.plan")
-    right = given["x"] @ given["w"].T + given["bias"] + given["z"]
-    for one in (plan, Plan.load(tmp_path / "saved.plan", handle)):
-        found = one.run({port.name: given[port.name] for port in one.inputs})
-        np.testing.assert_allclose(found["y"], right, rtol=1e-5, atol=1e-5)
 
 
 def test_outputs_within_a_later_output_are_right(handle: Handle, tmp_path: Path) -> None:
