@@ -14,6 +14,7 @@ from convfind_networks.passes.duplicates import merge_duplicates
 from convfind_networks.passes.epilogues import fuse_epilogues
 from convfind_networks.passes.identities import remove_identities
 from convfind_networks.passes.idle_taps import cut_idle_taps
+from convfind_networks.passes.norms import recognize_norms
 from convfind_networks.passes.paddings import fold_paddings
 from convfind_networks.passes.projections import join_projections
 from convfind_networks.passes.scales import fold_scales
@@ -34,6 +35,7 @@ __all__ = [
     "move_transposes",
     "optimize",
     "recognize_activations",
+    "recognize_norms",
     "remove_dead_code",
     "remove_identities",
     "share_beginnings",
@@ -44,6 +46,7 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     fold_constants,
     remove_identities,
     merge_duplicates,
+    recognize_norms,  # before means over all positions are poolings
     canonicalize,
     recognize_activations,
     remove_dead_code,
