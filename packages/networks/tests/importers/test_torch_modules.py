@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from convfind_networks import (
     optimize,
     problems_of,
 )
+from convfind_networks.from_torch.reading import runner_of
 
 # PyTorch warns of itself while it exports.
 pytestmark = pytest.mark.filterwarnings(
@@ -440,6 +442,24 @@ def test_a_program_that_changes_what_it_is_given_is_refused() -> None:
     assert [(one.node, one.reason) for one in caught.value.unsupported] == [
         (name, "it changes an input or a buffer") for name in ("calls", "x")
     ]
+
+
+def test_arguments_that_the_export_fixed_are_no_inputs(tmp_path: Path) -> None:
+    class Scaled(nn.Module):
+        def forward(
+            self, x: torch.Tensor, other: torch.Tensor | None, factor: int, *, more: torch.Tensor
+        ) -> torch.Tensor:
+            return x * factor + more if other is None else other
+
+    x, more = torch.randn(2, 3), torch.randn(3)
+    program = torch.export.export(Scaled(), (x, None, 3), {"more": more})
+    network = Network.from_torch(program)
+    assert [one.name for one in network.inputs] == ["x", "more"]
+    (y,) = evaluate(network.graph(), {"x": x.numpy(), "more": more.numpy()}).values()
+    np.testing.assert_allclose(y, x * 3 + more, rtol=1e-6)
+    torch.export.save(program, tmp_path / "model.pt2")
+    run = runner_of(tmp_path / "model.pt2", [x.numpy(), more.numpy()], torch.get_num_threads())
+    torch.testing.assert_close(run(), x * 3 + more)
 
 
 def test_a_module_is_no_exported_program() -> None:

@@ -63,10 +63,12 @@ class Importer:
             if "MUTATION" in spec.kind.name
         ]
 
-    def _placeholder(self, node: Any, bound: Bound) -> Value:
+    def _placeholder(self, node: Any, bound: Bound) -> Value | None:
         if node.name in self._model.weights:
             return self._builder.constant(self._model.weights[node.name], name=node.name)
-        one = bound[node.name]
+        one = bound.get(node.name)
+        if one is None:
+            return None  # fixed by the export, and read by nothing
         if not isinstance(one, TensorType):
             return self._builder.constant(one, name=node.name)
         if one.dtype == np.dtype(object):

@@ -57,10 +57,11 @@ def read_exported_program(program: Any, name: str = "model") -> ExportedModel:
     weights: dict[str, Array] = {}
     names: list[str] = []
     for one in program.graph_signature.input_specs:
-        if one.kind.name == "USER_INPUT":
+        if one.kind.name != "USER_INPUT":
+            if one.target in contents:
+                weights[one.arg.name] = _array(contents[one.target], torch)
+        elif not _is_fixed(one.arg):
             names.append(one.arg.name)
-        elif one.target in contents:
-            weights[one.arg.name] = _array(contents[one.target], torch)
     placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     inputs = tuple(_input(name, placeholders[name].meta.get("val")) for name in names)
     return ExportedModel(plain(name), inputs, program, weights)
@@ -89,17 +90,29 @@ def runner_of(path: Path, inputs: Sequence[Array], threads: int) -> Callable[[],
     Raises:
         ModelFormatError: it is no program, or PyTorch is not installed.
     """
-    module = load_exported_program(path).module()
+    program = load_exported_program(path)
     import torch
 
     torch.set_num_threads(threads)
-    tensors = [torch.from_numpy(array) for array in inputs]
+    tensors = map(torch.from_numpy, inputs)
+    given = [
+        one.arg.value if _is_fixed(one.arg) else next(tensors)
+        for one in program.graph_signature.input_specs
+        if one.kind.name == "USER_INPUT"
+    ]
+    module = program.module()
+    args, kwargs = torch.utils._pytree.tree_unflatten(given, program.call_spec.in_spec)
 
     def run() -> object:
         with torch.inference_mode():
-            return module(*tensors)
+            return module(*args, **kwargs)
 
     return run
+
+
+def _is_fixed(argument: Any) -> bool:
+    """Return whether an argument is None or a number that the export took for always the same."""
+    return type(argument).__name__ == "ConstantArgument"
 
 
 def _array(tensor: Any, torch: Any) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from convfind_networks.from_torch.node import AtenOperators
 from convfind_networks.from_torch.operators import (
     activation,
+    attention,
     convolution,
     elementwise,
     indexing,
@@ -20,6 +21,7 @@ from convfind_networks.from_torch.operators import (
 
 OPERATORS: AtenOperators = {
     **activation.OPERATORS,
+    **attention.OPERATORS,
     **convolution.OPERATORS,
     **elementwise.OPERATORS,
     **indexing.OPERATORS,
