@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -234,6 +235,25 @@ def test_operators(name: str) -> None:
             assert got.shape == want.shape
             step = 1 if want.dtype == np.uint8 else 2e-5  # it may round to a neighbour
             np.testing.assert_allclose(got.astype(float), want.astype(float), 2e-5, step)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_causal_attention_in_16_bits(dtype: Any) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    case = CASES["causal attention to the last ones"]
+    x, weight, bias, shown = case.inputs
+    short = tuple(one.astype(dtype) for one in (x, weight, bias))
+    exact = tuple(one.astype(np.float32) for one in short)  # ONNX Runtime's CPU has no other
+    model = _model(case._replace(inputs=(*exact, shown))).SerializeToString()
+    session = runtime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    (want,) = session.run(None, {f"x{at}": one for at, one in enumerate((*exact, shown))})
+    inputs = {f"x{at}": one for at, one in enumerate((*short, shown))}
+    graph = Network.from_onnx(
+        _model(case._replace(inputs=(*short, shown), outputs={0: dtype}))
+    ).graph()
+    for made in (graph, optimize(graph)):
+        (got,) = evaluate(made, inputs).values()
+        np.testing.assert_allclose(got, want, 2e-5, 2e-5)
 
 
 def test_every_operator_has_a_case() -> None:
