@@ -22,6 +22,8 @@ from convfind_operators.elementwise import (
     WhereProblem,
 )
 from convfind_operators.functions import BinaryFunction, UnaryFunction
+from convfind_operators.operand import Shape
+from convfind_operators.rotary import RotaryProblem
 from convfind_operators.solver_list import solver_of
 
 Check = Callable[..., None]
@@ -232,3 +234,32 @@ def test_a_key_has_everything_that_is_not_as_usual() -> None:
 
 def _fields(problem: BinaryProblem) -> dict[str, Any]:
     return {field.name: getattr(problem, field.name) for field in fields(problem)}
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(
+    ("x", "cos", "sin"),
+    [
+        ((2, 3, 5, 16), (5, 16), (5, 16)),
+        ((2, 4, 7, 24), (2, 1, 7, 24), (1, 24)),
+        ((3, 10), (3, 10), (10,)),
+        ((5, 2), (1,), (5, 1)),
+    ],
+    ids=str,
+)
+def test_rows_are_turned_right(
+    check: Check, x: Shape, cos: Shape, sin: Shape, dtype: ElementType
+) -> None:
+    check(RotaryProblem(x=x, cos=cos, sin=sin, dtype=dtype))
+    turned = tuple(range(len(x)))[::-1]
+    strides = np.empty(x[::-1], np.int8).transpose(turned).strides
+    check(RotaryProblem(x=x, cos=cos, sin=sin, dtype=dtype, strides={"x": strides}))
+
+
+def test_a_row_has_halves_and_factors() -> None:
+    with pytest.raises(ProblemError, match="even number"):
+        RotaryProblem(x=(2, 5), cos=(5,), sin=(5,))
+    with pytest.raises(ProblemError, match="repeated to"):
+        RotaryProblem(x=(2, 6), cos=(3, 2, 6), sin=(6,))
+    with pytest.raises(ProblemError, match="floating"):
+        RotaryProblem(x=(2, 6), cos=(6,), sin=(6,), dtype=ElementType.INT32)

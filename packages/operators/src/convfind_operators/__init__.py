@@ -35,6 +35,7 @@ from convfind_operators.rearrangement import (
 )
 from convfind_operators.reduction import ReductionProblem
 from convfind_operators.resize import ResizeProblem
+from convfind_operators.rotary import RotaryProblem
 from convfind_operators.scan import (
     ArgReductionProblem,
     CumulativeProductProblem,
@@ -77,6 +78,7 @@ __all__ = [
     "RMSNormProblem",
     "ReductionProblem",
     "ResizeProblem",
+    "RotaryProblem",
     "ScatterElementsProblem",
     "SliceProblem",
     "SoftmaxProblem",

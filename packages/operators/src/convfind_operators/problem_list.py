@@ -31,6 +31,7 @@ from convfind_operators.rearrangement import (
 )
 from convfind_operators.reduction import ReductionProblem
 from convfind_operators.resize import ResizeProblem
+from convfind_operators.rotary import RotaryProblem
 from convfind_operators.scan import (
     ArgReductionProblem,
     CumulativeProductProblem,
@@ -52,5 +53,5 @@ def problem_types() -> tuple[type[Operator], ...]:
         *(ArgReductionProblem, CumulativeSumProblem, CumulativeProductProblem, TopKProblem),
         *(GatherProblem, GatherElementsProblem, ScatterElementsProblem),
         *(CopyProblem, TransposeProblem, ConcatProblem, SplitProblem, SliceProblem, PadProblem),
-        *(ExpandProblem, TileProblem, ChannelShuffleProblem),
+        *(ExpandProblem, TileProblem, ChannelShuffleProblem, RotaryProblem),
     )

@@ -15,6 +15,7 @@ from convfind_networks.ops import (
     BatchNorm,
     Binary,
     Cast,
+    Rotary,
     Unary,
     Where,
 )
@@ -71,6 +72,14 @@ def where(around: Surroundings, node: Node) -> Call:
         name: around.type(value).shape for name, value in operands.items() if name != "y"
     }
     return operator(around, node, "where", operands, **shapes)
+
+
+def rotary(around: Surroundings, node: Node) -> Call:
+    """Lower rows that are turned."""
+    assert isinstance(node.op, Rotary)
+    operands = dict(zip(("x", "cos", "sin"), node.inputs, strict=True))
+    shapes: dict[str, Any] = {name: around.type(value).shape for name, value in operands.items()}
+    return operator(around, node, "rotary", {**operands, "y": node.output}, **shapes)
 
 
 def cast(around: Surroundings, node: Node) -> Call:

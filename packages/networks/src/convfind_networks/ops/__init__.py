@@ -61,6 +61,7 @@ from convfind_networks.ops.reduction import (
     TopK,
 )
 from convfind_networks.ops.resize import Coordinates, Interpolation, Resize, Rounding
+from convfind_networks.ops.rotary import Rotary
 from convfind_networks.ops.strided import StridedView
 
 __all__ = [
@@ -112,6 +113,7 @@ __all__ = [
     "ReduceFunction",
     "Reshape",
     "Resize",
+    "Rotary",
     "Rounding",
     "ScatterElements",
     "ScatterND",

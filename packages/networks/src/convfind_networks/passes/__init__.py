@@ -17,6 +17,7 @@ from convfind_networks.passes.idle_taps import cut_idle_taps
 from convfind_networks.passes.norms import recognize_norms
 from convfind_networks.passes.paddings import fold_paddings
 from convfind_networks.passes.projections import join_projections
+from convfind_networks.passes.rotary import recognize_rotary
 from convfind_networks.passes.scales import fold_scales
 from convfind_networks.passes.spelled_out import recognize_activations
 from convfind_networks.passes.transposes import move_transposes
@@ -36,6 +37,7 @@ __all__ = [
     "optimize",
     "recognize_activations",
     "recognize_norms",
+    "recognize_rotary",
     "remove_dead_code",
     "remove_identities",
     "share_beginnings",
@@ -49,6 +51,7 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     recognize_norms,  # before means over all positions are poolings
     canonicalize,
     recognize_activations,
+    recognize_rotary,
     remove_dead_code,
     fold_paddings,
     cut_idle_taps,

@@ -88,8 +88,10 @@ class _Reader:
         parameters = list[str]()
         for name in norm.inputs[1:]:
             data = self.edit.data(name)
-            rounded = None if data is None else data.astype(narrow.dtype)
-            if rounded is None or not np.array_equal(rounded.astype(np.float32), data):
+            if data is None:
+                return None
+            rounded = data.astype(narrow.dtype)
+            if not np.array_equal(rounded.astype(np.float32), data):
                 return None  # it would be rounded once more
             parameters.append(self.edit.constant(rounded, like=name))
         return replace(norm, inputs=(wider.inputs[0], *parameters), outputs=node.outputs)

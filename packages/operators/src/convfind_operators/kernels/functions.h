@@ -94,9 +94,10 @@
 #define OF_SHIFT_LEFT(a, b) (IS_SHIFT(b) ? (a) << ((b) & EACH(BITS - 1)) : EACH(0))
 #define OF_SHIFT_RIGHT(a, b) ((a) >> (IS_SHIFT(b) ? (b) : EACH(BITS - 1)) >> (IS_SHIFT(b) ? EACH(0) : EACH(1)))
 
-// Three, five.
+// Three, four, five.
 #define OF_SCALE_AND_SHIFT(x, scale, bias) ((x) * (scale) + (bias))
 #define OF_WHERE(condition, a, b) ((condition) != EACH(0) ? (a) : (b))
+#define OF_ROTARY(x, other, cosine, sine) ((x) * (cosine) + (other) * (sine))
 #define OF_BATCH_NORM(x, scale, bias, mean, variance) \
   (((x) - (mean)) * PER_ROOT(scale, (variance) + EACH(epsilon)) + (bias))
 

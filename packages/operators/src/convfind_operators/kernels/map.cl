@@ -77,6 +77,9 @@
 #elif INPUTS == 3
 #define FOR_INPUTS(what) what(0) what(1) what(2)
 #define RESULT CF_JOIN(OF_, FUNCTION)(v_0, v_1, v_2)
+#elif INPUTS == 4
+#define FOR_INPUTS(what) what(0) what(1) what(2) what(3)
+#define RESULT CF_JOIN(OF_, FUNCTION)(v_0, v_1, v_2, v_3)
 #else
 #define FOR_INPUTS(what) what(0) what(1) what(2) what(3) what(4)
 #define RESULT CF_JOIN(OF_, FUNCTION)(v_0, v_1, v_2, v_3, v_4)
