@@ -39,6 +39,8 @@ def other_way(x: Tensor) -> Tensor:
 class Turned(nn.Module):
     """Queries and keys at their positions, which are constants or come from outside."""
 
+    angles: Tensor
+
     def __init__(self, turn: Turn) -> None:
         super().__init__()
         self.turn = turn
@@ -46,8 +48,8 @@ class Turned(nn.Module):
         self.register_buffer("angles", torch.cat((angles, angles), -1))
 
     def forward(self, q: Tensor, k: Tensor, angles: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        angles = self.angles if angles is None else angles
-        cos, sin = angles.cos(), angles.sin()
+        known = self.angles if angles is None else angles
+        cos, sin = known.cos(), known.sin()
         return q * cos + self.turn(q) * sin, sin * self.turn(k) + cos * k
 
 
