@@ -12,7 +12,8 @@ from networks_for_tests import exported
 from torch import Tensor, nn
 
 from convfind_networks import Graph, Network, evaluate
-from convfind_networks.ops import Rotary
+from convfind_networks.ops import Rotary, Transpose
+from convfind_networks.passes import fuse_attention
 
 # PyTorch warns of itself while it exports.
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
@@ -57,7 +58,10 @@ def imported(turn: Turn, *more: Tensor) -> Graph:
     """Return the optimized graph, held to what PyTorch computes in float64."""
     torch.manual_seed(1)
     sizes = (2, HEADS, LENGTH, DEPTH), (2, 1, LENGTH, DEPTH)
-    module, inputs = Turned(turn), (*map(torch.randn, sizes), *more)
+    return _held(Turned(turn), *map(torch.randn, sizes), *more)
+
+
+def _held(module: nn.Module, *inputs: Tensor) -> Graph:
     graph = Network.from_torch(exported(module, *inputs)).optimized()
     values = dict(zip(graph.inputs, (one.numpy() for one in inputs), strict=True))
     found = evaluate(graph, values).values()
@@ -84,3 +88,30 @@ def test_sines_from_outside_get_their_signs_once() -> None:
 
 def test_rows_that_are_turned_the_other_way_stay() -> None:
     assert not any(isinstance(node.op, Rotary) for node in imported(other_way).nodes)
+
+
+class Heads(nn.Module):
+    """Attention of queries and keys at their positions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(HEADS * DEPTH, HEADS * DEPTH) for _ in range(3))
+        self.turned = Turned(sliced)
+
+    def forward(self, x: Tensor, angles: Tensor | None = None) -> tuple[Tensor, ...]:
+        made = (one(x).view(len(x), -1, HEADS, DEPTH) for one in (self.q, self.k, self.v))
+        q, k, v = (one.transpose(1, 2) for one in made)
+        q, k = self.turned(q, k, angles)
+        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return (y.transpose(1, 2).flatten(2),)
+
+
+@pytest.mark.parametrize("shape", [None, (2, 1, LENGTH, DEPTH), (LENGTH, DEPTH)], ids=str)
+def test_heads_are_turned_where_they_lie(shape: tuple[int, ...] | None) -> None:
+    inputs = [torch.randn(2, LENGTH, HEADS * DEPTH)]
+    if shape is not None:
+        inputs.append(torch.randn(shape))
+    graph = fuse_attention(_held(Heads(), *inputs), lambda op, types: True)
+    outside = {} if shape is None else {"Unary": 2, "Binary": 1}
+    assert kinds(graph) == {"Linear": 3, "Rotary": 2, "Attention": 1, **outside}
+    assert not any(isinstance(node.op, Transpose) for node in graph.nodes)

@@ -5,11 +5,21 @@ from __future__ import annotations
 import numpy as np
 
 from convfind_networks.graph import Graph, GraphEditor, Node
-from convfind_networks.ops import Binary, BinaryFunction, Convolution, Linear, Transpose
+from convfind_networks.ops import (
+    Binary,
+    BinaryFunction,
+    Convolution,
+    Linear,
+    Reshape,
+    Rotary,
+    Transpose,
+)
 
 
 def move_transposes(graph: Graph) -> Graph:
     """Move transposes behind arithmetic with constants, and behind sums for a product's epilogue.
+
+    Those of heads go behind embeddings of positions, as attention reads heads wherever they lie.
 
     Networks whose products have the channels last and whose convolutions do not, such as ConvNeXt,
     scale and add where the channels are first. Where a layout makes the transpose free, the other
@@ -19,6 +29,8 @@ def move_transposes(graph: Graph) -> Graph:
     for node in edit:
         if isinstance(node.op, Binary):
             any(_moved(edit, node, node.op, side) for side in (0, 1))
+        elif isinstance(node.op, Rotary):
+            _embed_before(edit, node)
     return edit.graph()
 
 
@@ -54,6 +66,38 @@ def _moved(edit: GraphEditor, node: Node, op: Binary, side: int) -> bool:
     behind = Node(transpose.op, (result,), node.outputs, transpose.name)
     edit.replace([transpose, node], *added, arithmetic, behind)
     return True
+
+
+def _embed_before(edit: GraphEditor, node: Node) -> None:
+    """Move a transpose that leaves rows as they are behind an embedding."""
+    turned, *factors = node.inputs
+    transpose = edit.producer(turned)
+    if transpose is None or not isinstance(transpose.op, Transpose):
+        return
+    order = transpose.op.order
+    if not edit.is_read_once(turned) or order[-1] != len(order) - 1:
+        return
+    back = tuple(map(int, np.argsort(order)))
+    moved_factors, added = list[str](), list[Node]()
+    for factor in factors:
+        data, shape = edit.data(factor), edit.value(factor).shape
+        wide = (1,) * (len(back) - len(shape)) + shape
+        if data is not None:
+            made = np.ascontiguousarray(data.reshape(wide).transpose(back))
+            moved_factors.append(edit.constant(made, like=factor))
+            continue
+        moved = [axis for axis in back if wide[axis] != 1]
+        if moved != sorted(moved):
+            return  # elements would move
+        reshape = Reshape(tuple(wide[axis] for axis in back))
+        result = edit.result(reshape.infer(edit.value(factor).type), like=factor)
+        added.append(Node(reshape, (factor,), (result,), result))
+        moved_factors.append(result)
+    before = transpose.inputs[0]
+    result = edit.result(edit.value(before).type, like=node.output)
+    embedding = Node(node.op, (before, *moved_factors), (result,), node.name)
+    behind = Node(transpose.op, (result,), node.outputs, transpose.name)
+    edit.replace([transpose, node], *added, embedding, behind)
 
 
 def _takes_a_sum(edit: GraphEditor, name: str) -> bool:
