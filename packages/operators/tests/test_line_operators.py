@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from convfind.device.target import DeviceKind, Target
+from convfind.problem.activation import Activation
 from convfind.runtime.backend import Device
 from convfind_operators.element_type import ElementType
 from convfind_operators.normalization import GroupNormProblem, LayerNormProblem, RMSNormProblem
@@ -166,6 +167,29 @@ def test_group_norms_that_work_groups_share_are_right(
     pieces, results = shared.launches(replace(GPU, compute_units=4, identity=""))
     assert pieces.global_size[0] <= results.global_size[0]
     check(problem)
+
+
+@layouts
+@pytest.mark.parametrize("activation", [Activation("silu"), Activation("leaky", 0.1)], ids=str)
+@pytest.mark.parametrize(
+    ("x", "groups", "dtype"),
+    [
+        ((2, 320, 8, 9), 32, ElementType.FLOAT16),
+        ((2, 12, 13, 10), 3, ElementType.FLOAT32),
+        ((3, 24, 5, 7), 24, ElementType.BFLOAT16),
+    ],
+    ids=str,
+)
+def test_group_norms_that_end_with_an_activation_are_right(
+    check: Check,
+    x: tuple[int, ...],
+    groups: int,
+    dtype: ElementType,
+    activation: Activation,
+    channels_last: bool,
+) -> None:
+    how: dict[str, Any] = {"dtype": dtype, "channels_last": channels_last}
+    check(GroupNormProblem(x=x, groups=groups, activation=activation, **how))
 
 
 @layouts

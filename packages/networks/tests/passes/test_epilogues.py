@@ -19,6 +19,7 @@ from convfind_networks.ops import (
     Convolution,
     Epilogue,
     Geometry,
+    GroupNorm,
     Linear,
 )
 from convfind_networks.passes import fuse_epilogues
@@ -165,3 +166,14 @@ def test_whole_numbers_keep_their_activation_apart() -> None:
     x = builder.input("x", TensorType(np.dtype(np.int32), (2, 3)))
     y = builder.add(Activate(RELU), plus(builder, x, x))
     assert left(builder.graph({"y": y})) == ["Binary", "Activate"]
+
+
+def test_a_group_norm_takes_in_the_activation_behind_it() -> None:
+    def make(b: GraphBuilder, x: Value) -> Value:
+        numbers = (b.constant(RNG.standard_normal(4), np.float32) for _ in range(2))
+        return b.add(Activate(RELU), b.add(GroupNorm(2), x, *numbers))
+
+    graph = graph_of(make, (2, 4, 5, 5))
+    (node,) = fuse_epilogues(graph).nodes
+    assert node.op == GroupNorm(2, activation=RELU)
+    assert_same_results(graph, fuse_epilogues(graph))

@@ -8,7 +8,7 @@ from typing import Self
 
 from convfind.device.target import Target
 from convfind.solver.recipe import Argument, BufferArg, Launch, i32, i64
-from convfind_operators.launching import VECTOR, has_vectors, kernel, number, streamed
+from convfind_operators.launching import VECTOR, activated, has_vectors, kernel, number, streamed
 from convfind_operators.normalization import GroupNormProblem
 from convfind_operators.walk import View, Walk
 
@@ -55,17 +55,20 @@ class ChannelGroups:
         part = math.lcm(VECTOR, share)
         wanted = -(-channels // -(-items // batch))
         columns = max(min(wanted, _MOST_CHANNELS) // part, 1) * part
+        applied, numbers = activated(problem.activation, problem.dtype.arithmetic)
         macros: dict[str, int | str] = {
             "DTYPE": problem.dtype.upper(),
             "CF_ARITHMETIC": problem.dtype.arithmetic.upper(),
             "CHANNELS": max(_MOST_CHANNELS, columns),
             **streamed(problem.dtype, problem.result.elements, target),
+            **applied,
         }
         arguments: tuple[Argument, ...] = (
             *map(BufferArg, ("x", "scale", "bias", "y")),
             *map(i64, (self.images[0], self.positions[0], self.images[1], self.positions[1])),
             *map(i32, (batch, self.count, channels, share, per_item, columns)),
             number(problem.epsilon, problem.dtype.arithmetic),
+            *numbers,
         )
         spec = kernel("channel_groups", "operators_channel_groups", target, macros)
         sizes = (-(-batch // per_item), -(-channels // columns))

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from convfind.device.target import Target
 from convfind.problem.activation import Activation
-from convfind.solver.recipe import Argument, Launch, i32, i64
+from convfind.solver.recipe import Launch, i32, i64
 from convfind_operators.element_type import ElementType
 from convfind_operators.launching import (
     Division,
+    activated,
     arguments_of,
     grid,
     has_vectors,
@@ -65,11 +66,10 @@ class ElementMap:
         }
         if self.function in _NEEDS:
             macros[_NEEDS[self.function]] = 1
-        numbers: tuple[Argument, ...] = ()
-        if self.activation is not None:
-            macros["CF_ACTIVATION"] = self.activation.kind.macro
+        applied, numbers = activated(self.activation, self.arithmetic)
+        if applied:
+            macros |= applied
             macros["IS_ACTIVATION" if self.function == "ACTIVATION" else "HAS_ACTIVATION"] = 1
-            numbers = tuple(number(value, self.arithmetic) for value in self.activation.numbers)
         count, parts = walk.elements, 1
         if not vectors:
             four = neighbours(walk) if self.arithmetic is ElementType.FLOAT32 else 1

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from convfind.device.target import DeviceKind, Target
+from convfind.problem.activation import Activation
 from convfind.solver.defines import DefineValue, make_defines
 from convfind.solver.kernel_source import KernelSource
 from convfind.solver.kernel_spec import KernelLanguage, KernelSpec, Program
@@ -60,6 +61,16 @@ def number(value: float, arithmetic: ElementType) -> ScalarArg:
     ends = np.iinfo(arithmetic.value)
     whole = min(max(value, int(ends.min)), int(ends.max))  # infinity too
     return ScalarArg(int(whole), arithmetic.value)
+
+
+def activated(
+    activation: Activation | None, arithmetic: ElementType
+) -> tuple[dict[str, int | str], tuple[Argument, ...]]:
+    """Return the macros and the last arguments of kernels whose results an activation ends."""
+    if activation is None:
+        return {}, ()
+    macros: dict[str, int | str] = {"CF_ACTIVATION": activation.kind.macro}
+    return macros, tuple(number(value, arithmetic) for value in activation.numbers)
 
 
 def steps_of(view: View) -> tuple[Argument, ...]:

@@ -12,6 +12,7 @@ from convfind_operators.launching import (
     GROUP,
     IN_FOURS,
     Division,
+    activated,
     arguments_of,
     grid,
     has_vectors,
@@ -63,7 +64,8 @@ def line_launch(problem: Lines, operation: str, walk: LineWalk, target: Target) 
         division = Division.of(rows, length, target, line)
     way = (_on_cpu if has_vectors(target) else _on_gpu)(problem, operation, walk, target, division)
     arithmetic = problem.dtype.arithmetic
-    macros = {**_common_macros(problem, operation, walk), **way.macros}
+    applied, numbers = activated(problem.activation_of_lines, arithmetic)
+    macros = {**_common_macros(problem, operation, walk), **way.macros, **applied}
     for view, (is_there, steps) in zip(
         others, (("SCALED", "SCALE_IS"), ("SHIFTED", "BIAS_IS")), strict=False
     ):
@@ -80,6 +82,7 @@ def line_launch(problem: Lines, operation: str, walk: LineWalk, target: Target) 
         i64(division.columns),
         number(problem.elements_of_line, arithmetic),
         number(problem.epsilon_of_lines, arithmetic),
+        *numbers,
     ]
     spec = kernel(way.file, f"operators_{way.file}", target, macros)
     return Launch(spec, tuple(arguments), *way.sizes)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from convfind.problem.activation import Activation
 from convfind_operators.operator import Operator
 from convfind_operators.walk import View, Walk
 
@@ -93,6 +94,11 @@ class Lines(Operator):
         """How many elements a line has."""
         walk = self.walk
         return walk.more.elements * (walk.rows.length if walk.along else 1)
+
+    @property
+    def activation_of_lines(self) -> Activation | None:
+        """What ends the results, if they are lines."""
+        return None
 
     @property
     def epsilon_of_lines(self) -> float:

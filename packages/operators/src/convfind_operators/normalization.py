@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from convfind.errors import ProblemError
+from convfind.problem.activation import Activation
 from convfind_operators.element_type import ElementType
 from convfind_operators.elementwise import broadcast
 from convfind_operators.lines import Lines, LineWalk
@@ -165,13 +166,17 @@ class GroupNormProblem(Norm):
 
     Attributes:
         groups: into which the channels, axis 1, are divided.
+        activation: behind the norm; None: none.
     """
 
     kind: ClassVar[str] = "group-norm"
 
     groups: int
+    activation: Activation | None = None
 
     def __post_init__(self) -> None:
+        if self.activation is not None:
+            self._set("activation", Activation.of(self.activation))
         if len(self.x) < 2 or self.groups < 1 or self.x[1] % self.groups:
             raise ProblemError("groups", self.groups, f"a divisor of the channels of {self.x}")
         super().__post_init__()
@@ -184,6 +189,29 @@ class GroupNormProblem(Norm):
             ("bias", channels, self.dtype),
             ("y", self.x, self.dtype),
         )
+
+    @property
+    def activation_of_lines(self) -> Activation | None:
+        """The activation."""
+        return self.activation
+
+    def reference(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Normalise, scale and shift, then apply the activation."""
+        results = super().reference(inputs)
+        return results if self.activation is None else {"y": self.activation(results["y"])}
+
+    def allowed_error(
+        self, inputs: Mapping[str, Array], results: Mapping[str, Array]
+    ) -> dict[str, Array]:
+        """Return what the norm may be off by, and what an activation makes of that."""
+        if self.activation is None:
+            return super().allowed_error(inputs, results)
+        raw = super().reference(inputs)
+        allowed = super().allowed_error(inputs, raw)["y"]
+        sizes = np.abs(np.where(np.isfinite(raw["y"]), raw["y"], 0))
+        slope = self.activation.largest_slope(float(sizes.max(initial=0.0)))
+        roundings = (self.activation.roundings + 4) * self.dtype.arithmetic.unit_roundoff
+        return {"y": slope * allowed + roundings * (sizes + np.abs(results["y"]) + 1)}
 
     @property
     def walk(self) -> LineWalk:

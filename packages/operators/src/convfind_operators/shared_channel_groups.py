@@ -9,7 +9,7 @@ from typing import Self
 from convfind.device.target import Target
 from convfind.solver.recipe import Argument, BufferArg, Launch, Memory, i32, i64
 from convfind_operators.element_type import ElementType
-from convfind_operators.launching import GROUP, IN_FOURS, has_vectors, kernel, number
+from convfind_operators.launching import GROUP, IN_FOURS, activated, has_vectors, kernel, number
 from convfind_operators.normalization import GroupNormProblem
 from convfind_operators.walk import View, Walk
 
@@ -87,11 +87,13 @@ class SharedChannelGroups:
         units = target.compute_units
         per_piece, pieces = self._divided(min(_MOMENTS_OF_UNIT * units // blocks, _MOST_PIECES))
         per_part, parts = self._divided(_RESULTS_OF_UNIT * units // blocks)
+        applied, numbers = activated(problem.activation, arithmetic)
         macros: dict[str, int | str] = {
             "DTYPE": problem.dtype.upper(),
             "CF_ARITHMETIC": arithmetic.upper(),
             "FOUR": self.four,
             "GROUP": GROUP,
+            **applied,
         }
         (x_n, y_n), (x_p, y_p), moments = self.images, self.positions, BufferArg(Memory.WORKSPACE)
         share = channels // problem.groups
@@ -100,7 +102,7 @@ class SharedChannelGroups:
         written: tuple[Argument, ...] = (
             *(*map(BufferArg, ("x", "scale", "bias", "y")), moments),
             *map(i64, (x_n, x_p, y_n, y_p)),
-            *(*common, i32(parts), i32(per_part), number(problem.epsilon, arithmetic)),
+            *(*common, i32(parts), i32(per_part), number(problem.epsilon, arithmetic), *numbers),
         )
 
         def launch(entry: str, count: int, arguments: tuple[Argument, ...]) -> Launch:

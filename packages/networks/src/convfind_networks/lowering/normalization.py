@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from convfind_networks.graph import Node
+from convfind_networks.lowering.activation import kernel_activation
 from convfind_networks.lowering.call import Call, Surroundings
 from convfind_networks.lowering.operator import operator
 from convfind_networks.ops import (
@@ -46,7 +49,10 @@ def group_norm(around: Surroundings, node: Node) -> Call:
     """Lower a group norm or an instance norm."""
     op = node.op
     assert isinstance(op, GroupNorm)
-    return _normalized(around, node, "group-norm", groups=op.groups, epsilon=op.epsilon)
+    how: dict[str, Any] = {"groups": op.groups, "epsilon": op.epsilon}
+    if op.activation is not None:
+        how["activation"] = kernel_activation(op.activation)
+    return _normalized(around, node, "group-norm", **how)
 
 
 def reduce(around: Surroundings, node: Node) -> Call:

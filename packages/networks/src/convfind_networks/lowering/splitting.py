@@ -13,6 +13,7 @@ from convfind_networks.ops import (
     Binary,
     BinaryFunction,
     Convolution,
+    GroupNorm,
     Linear,
     Op,
 )
@@ -57,6 +58,10 @@ def _without_activation(op: Op) -> tuple[Activation | None, Op | None]:
             if epilogue.residual_last:
                 rest = replace(rest, residual=False, residual_last=False)
             return epilogue.activation, replace(op, epilogue=rest)
-        case BatchNorm(activation=activation) | Binary(activation=activation):
+        case (
+            BatchNorm(activation=activation)
+            | GroupNorm(activation=activation)
+            | Binary(activation=activation)
+        ):
             return activation, replace(op, activation=None)
     return None, None

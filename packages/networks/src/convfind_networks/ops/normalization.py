@@ -69,7 +69,9 @@ class BatchNorm(Op):
 
 @dataclass(frozen=True)
 class GroupNorm(Op):
-    """Normalisation over groups of channels of one image. Reads x, scale and bias.
+    """Normalisation over groups of channels of one image, then an activation.
+
+    Reads x, scale and bias.
 
     With as many groups as channels it is instance normalisation.
     """
@@ -78,6 +80,7 @@ class GroupNorm(Op):
 
     groups: int
     epsilon: float = 1e-5
+    activation: Activation | None = None
 
     def infer(self, x: TensorType, scale: TensorType, bias: TensorType) -> TensorType:
         """Return the type of x."""
@@ -87,10 +90,11 @@ class GroupNorm(Op):
         return x
 
     def evaluate(self, x: Array, scale: Array, bias: Array) -> Array:
-        """Normalise each group."""
+        """Normalise each group, and apply the activation."""
         split = x.reshape(x.shape[0], self.groups, -1)
         normalized = _normalized(split, (2,), self.epsilon).reshape(x.shape)
-        return normalized * _per_channel(scale, x) + _per_channel(bias, x)
+        result = normalized * _per_channel(scale, x) + _per_channel(bias, x)
+        return result if self.activation is None else self.activation(result)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from convfind_networks.ops import (
     Binary,
     BinaryFunction,
     Convolution,
+    GroupNorm,
     Linear,
     Op,
 )
@@ -62,7 +63,7 @@ def _activated(op: Op, activation: Activation) -> Op | None:
         case Convolution(epilogue=epilogue) | Linear(epilogue=epilogue):
             if epilogue.activation is None:
                 return replace(op, epilogue=replace(epilogue, activation=activation))
-        case BatchNorm(activation=None) | Binary(activation=None):
+        case BatchNorm(activation=None) | GroupNorm(activation=None) | Binary(activation=None):
             return replace(op, activation=activation)
     return None
 

@@ -70,7 +70,7 @@ def _fold(edit: GraphEditor, before: Node, node: Node) -> bool:
         case Convolution(channel_axis=axis) | Linear(channel_axis=axis):
             scale = _scale(edit, node, before.output, axis)
             folded = scale and _into_weights(edit, before, before.op, scale)
-        case BatchNorm(activation=None) | GroupNorm():
+        case BatchNorm(activation=None) | GroupNorm(activation=None):
             scale = _scale(edit, node, before.output, 1)
             folded = scale and _into_norm(edit, before, scale)
         case MatMul() as op if edit.value(before.output).shape:

@@ -2,7 +2,7 @@
 //
 // A work-item has some channels of some images, whole groups of them: it goes through all positions once for what the
 // channels' means and variances come from, and once for the result.
-#include "elements.h"
+#include "functions.h"
 
 #ifndef DTYPE
 #define DTYPE FLOAT32
@@ -19,7 +19,8 @@ CF_KERNEL ONE_ITEM void operators_channel_groups(CF_GLOBAL const CF_TYPE(DTYPE) 
                                         CF_GLOBAL const CF_TYPE(DTYPE) *bias, CF_GLOBAL CF_TYPE(DTYPE) *y,
                                         const CF_LONG x_n, const CF_LONG x_p, const CF_LONG y_n, const CF_LONG y_p,
                                         const int batch, const int positions, const int channels, const int share,
-                                        const int per_item, const int columns, const NUMBER epsilon) {
+                                        const int per_item, const int columns, const NUMBER epsilon
+                                        CF_ACTIVATION_PARAMETERS) {
   NUMBER means[CHANNELS], spreads[CHANNELS], sums[CHANNELS];
   const int first = CF_GLOBAL_ID(0) * per_item, begin = CF_GLOBAL_ID(1) * columns;
   const int count = min(columns, channels - begin);
@@ -71,7 +72,7 @@ CF_KERNEL ONE_ITEM void operators_channel_groups(CF_GLOBAL const CF_TYPE(DTYPE) 
         const int left = count - c;
         const VALUE element = LOAD_STEPPED(DTYPE, from + p * x_p + c, 1, 1, left);
         const VALUE value = (element - vload16(0, means + c)) * vload16(0, spreads + c) + vload16(0, sums + c);
-        STORE_STEPPED(DTYPE, to + p * y_p + c, 1, 1, left, value);
+        STORE_STEPPED(DTYPE, to + p * y_p + c, 1, 1, left, ACTIVATED(value));
       }
   }
 }

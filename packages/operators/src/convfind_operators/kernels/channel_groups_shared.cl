@@ -4,6 +4,7 @@
 // with the same ones, every so many-th position. Two kernels: what the groups' means and variances come from, for each
 // piece of the positions, and the results.
 #include "fours.h"
+#include "functions.h"
 
 #ifndef DTYPE
 #define DTYPE FLOAT32
@@ -113,7 +114,8 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void operators_channel_moments(
 CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void operators_channel_groups_shared(
     CF_GLOBAL const CF_TYPE(DTYPE) *x, CF_GLOBAL const CF_TYPE(DTYPE) *scale, CF_GLOBAL const CF_TYPE(DTYPE) *bias,
     CF_GLOBAL CF_TYPE(DTYPE) *y, CF_GLOBAL const NUMBER *moments, const CF_LONG x_n, const CF_LONG x_p, const CF_LONG y_n,
-    const CF_LONG y_p, PARAMETERS, const int parts, const int per_part, const NUMBER epsilon) {
+    const CF_LONG y_p, PARAMETERS, const int parts, const int per_part, const NUMBER epsilon
+    CF_ACTIVATION_PARAMETERS) {
   CF_LOCAL NUMBER means[MOST], spreads[MOST], counts[MOST];
   const Place place = place_of(parts, channels, columns);
   const int width = place.width, groups = width / share, all = channels / share;
@@ -163,7 +165,7 @@ CF_KERNEL CF_WORK_GROUP_SIZE(GROUP, 1, 1) void operators_channel_groups_shared(
       if (i < here) LOAD_FOUR(DTYPE, held[i], from + (p + i * rows) * x_p);
     CF_UNROLL for (int i = 0; i < HELD; ++i) {
       if (i < here) {
-        CF_UNROLL for (int e = 0; e < FOUR; ++e) held[i][e] = (held[i][e] - mean[e]) * factor[e] + shift[e];
+        CF_UNROLL for (int e = 0; e < FOUR; ++e) held[i][e] = ACTIVATED((held[i][e] - mean[e]) * factor[e] + shift[e]);
         STORE_FOUR(DTYPE, to + (p + i * rows) * y_p, held[i]);
       }
     }

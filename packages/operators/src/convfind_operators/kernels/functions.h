@@ -103,6 +103,9 @@
 
 #ifdef CF_ACTIVATION
 CF_DEFINE_ACTIVATION(activation_of, VALUE)
+#define ACTIVATED(value) activation_of(value CF_ACTIVATION_VALUES)
+#else
+#define ACTIVATED(value) (value)
 #endif
 
 #ifdef NEEDS_MODULO

@@ -287,9 +287,9 @@
 #if SHIFTED
 #define BIAS_PARAMETER CF_GLOBAL const CF_TYPE(X_TYPE) *bias, STEPS(bias), MORE(bias),
 #if HELD && BIAS_IS == 1
-#define MOVED(value) ((value) + biases[e])
+#define MOVED(value) ACTIVATED((value) + biases[e])
 #else
-#define MOVED(value) ((value) + LOADED(bias, X_TYPE, BIAS_IS, 0))
+#define MOVED(value) ACTIVATED((value) + LOADED(bias, X_TYPE, BIAS_IS, 0))
 #endif
 #else
 #define BIAS_PARAMETER
@@ -306,7 +306,7 @@ CF_KERNEL ONE_ITEM IN_GROUPS void operators_lines(CF_GLOBAL const CF_TYPE(X_TYPE
                                    CF_GLOBAL CF_TYPE(Y_TYPE) *y,
                                STEPS(y), MORE(y), ROW_SIZES, const int length, const int more_0, const int more_1,
                                const int more_2, const CF_LONG all, const CF_LONG rows, const CF_LONG columns,
-                               const NUMBER elements, const NUMBER epsilon) {
+                               const NUMBER elements, const NUMBER epsilon CF_ACTIVATION_PARAMETERS) {
 #if WIDTH > 1
   const CF_LONG first = CF_GLOBAL_ID(0) * rows;
   for (CF_LONG index = first; index < min(first + rows, all); ++index) {

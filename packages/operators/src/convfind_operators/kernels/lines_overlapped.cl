@@ -99,7 +99,7 @@
 #if SHIFTED
 #define BIAS_PARAMETER CF_GLOBAL const CF_TYPE(X_TYPE) *bias, STEPS(bias), MORE(bias),
 #define AT_BIAS CF_GLOBAL const CF_TYPE(X_TYPE) *const at_bias = bias + ROW_START(bias, row);
-#define MOVED(value) ((value) + LOAD_STEPPED(X_TYPE, at_bias + OF_MORE(bias) + i * bias_step, BIAS_IS, bias_step, left))
+#define MOVED(value) ACTIVATED((value) + LOAD_STEPPED(X_TYPE, at_bias + OF_MORE(bias) + i * bias_step, BIAS_IS, bias_step, left))
 #else
 #define BIAS_PARAMETER
 #define AT_BIAS
@@ -206,7 +206,7 @@ CF_KERNEL ONE_ITEM void operators_lines_overlapped(CF_GLOBAL const CF_TYPE(X_TYP
                                           SCALE_PARAMETER BIAS_PARAMETER CF_GLOBAL CF_TYPE(Y_TYPE) *y, STEPS(y), MORE(y),
                                           ROW_SIZES, const int length, const int more_0, const int more_1,
                                           const int more_2, const CF_LONG all, const CF_LONG rows, const CF_LONG columns,
-                                          const NUMBER elements, const NUMBER epsilon) {
+                                          const NUMBER elements, const NUMBER epsilon CF_ACTIVATION_PARAMETERS) {
   const CF_LONG begin = CF_GLOBAL_ID(0) * rows, end = min(begin + rows, all);
 #if ALONG
   NUMBER tile[TILE ? TILE : 1];
