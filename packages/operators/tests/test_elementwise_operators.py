@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -162,6 +162,33 @@ def test_a_squeeze_and_excite_product_is_right_in_both_layouts(
     check(problem)
 
 
+@pytest.mark.parametrize("kind", ActivationKind)
+@pytest.mark.parametrize("activates", ["a", "b"])
+def test_gates_are_right(check: Check, kind: ActivationKind, activates: str) -> None:
+    activation = Activation(kind)
+    gated = {"activation": activation, "activates": activates}
+    check(BinaryProblem(a=(3, 5, 37), b=(3, 5, 37), function=BinaryFunction.MUL, **gated))
+
+
+@pytest.mark.parametrize("function", [BinaryFunction.ADD, BinaryFunction.SUB, BinaryFunction.MUL])
+@pytest.mark.parametrize("dtype", [*FLOATS, ElementType.FLOAT64])
+def test_halves_of_rows_are_gated_where_they_lie(
+    check: Check, function: BinaryFunction, dtype: ElementType
+) -> None:
+    apart = (34 * 272, 272, 1)  # rows of 136, whose other halves lie between them
+    problem = BinaryProblem(
+        a=(2, 17, 136),
+        b=(2, 17, 136),
+        function=function,
+        activation=Activation("gelu-erf"),
+        activates="b",
+        dtype=dtype,
+        strides={"a": apart, "b": apart},
+    )
+    check(problem)
+    check(replace(problem, b=(17, 1), activates="a", strides={"a": apart}))
+
+
 def test_a_choice_is_right(check: Check) -> None:
     check(WhereProblem(condition=(7, 1), a=(2, 3, 7, 11), b=()))
 
@@ -216,6 +243,9 @@ def test_problems_that_cannot_be_are_refused_in_one_line() -> None:
         UnaryProblem(x=(3,), function="sine")  # type: ignore[arg-type]
     with pytest.raises(ProblemError, match="whole numbers for shift-left"):
         BinaryProblem(a=(2,), b=(2,), function=BinaryFunction.SHIFT_LEFT)
+    for function, activates in ((BinaryFunction.DIV, "a"), (BinaryFunction.MUL, "x")):
+        with pytest.raises(ProblemError, match="y; of a sum, a difference or a product"):
+            BinaryProblem(a=(2,), b=(2,), function=function, activation="relu", activates=activates)
     with pytest.raises(ProblemError, match="one number for each axis of x, y"):
         CastProblem(x=(3, 4), to=ElementType.BOOL, strides={"x": (1,)})
 
@@ -230,6 +260,12 @@ def test_a_key_has_everything_that_is_not_as_usual() -> None:
     )
     assert problem.key == "binary_a:2x3_activation:clip_b:3_function:add_strides:y,4x1"
     assert hash(problem) == hash(BinaryProblem(**_fields(problem)))
+    gate = BinaryProblem(
+        a=(3,), b=(3,), function=BinaryFunction.MUL, activation=Activation("silu"), activates="b"
+    )
+    assert gate.key == "binary_a:3_activates:b_activation:silu_b:3_function:mul"
+    plain = BinaryProblem(a=(3,), b=(3,), function=BinaryFunction.MUL)
+    assert replace(plain, activates="b") == plain  # of nothing
 
 
 def _fields(problem: BinaryProblem) -> dict[str, Any]:

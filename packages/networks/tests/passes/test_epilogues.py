@@ -98,12 +98,14 @@ def test_a_sum_behind_an_activation_comes_last() -> None:
     assert left(graph) == ["Convolution"]
 
 
-def test_behind_such_a_sum_nothing_more_is_fused() -> None:
+def test_behind_such_a_sum_no_convolution_takes_more() -> None:
     def make(b: GraphBuilder, x: Value) -> Value:
         y = plus(b, x, b.add(Activate(RELU), convolution(b, x)))
         return plus(b, b.add(Activate(RELU), y), x)
 
-    assert left(graph_of(make, (1, 4, 5, 5))) == ["Convolution", "Activate", "Binary"]
+    graph = graph_of(make, (1, 4, 5, 5))
+    assert fused(graph) == [Epilogue(residual=True, activation=RELU, residual_last=True)]
+    assert left(graph) == ["Convolution", "Binary"]
 
 
 def test_a_second_activation_and_a_second_residual_stay() -> None:
@@ -148,6 +150,64 @@ def test_arithmetic_that_no_convolution_takes_in_takes_an_activation(op: Binary)
     result = fuse_epilogues(graph)
     assert_same_results(graph, result)
     assert [node.op for node in result.nodes] == [replace(op, activation=RELU)]
+
+
+def gated(graph: Graph) -> list[str]:
+    """Fuse, hold the result to the same numbers, and return what is left in words."""
+    result = fuse_epilogues(graph)
+    assert_same_results(graph, result)
+    return [str(node.op) for node in result.nodes]
+
+
+@pytest.mark.parametrize("function", [BinaryFunction.ADD, BinaryFunction.SUB, BinaryFunction.MUL])
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_gate_is_part_of_its_product(function: BinaryFunction, at: int) -> None:
+    def make(b: GraphBuilder, *operands: Value) -> Value:
+        inputs = list(operands)
+        inputs[at] = b.add(Activate(Activation(ActivationKind.GELU)), inputs[at])
+        return b.add(Binary(function), *inputs)
+
+    for other in ((2, 3, 8), (3, 1)):
+        shapes = [other, other]
+        shapes[at] = (2, 3, 8)
+        graph = graph_of(make, *shapes)
+        assert gated(graph) == [f"Binary[{function}+gelu({'ab'[at]})]"]
+
+
+def test_of_two_gates_one_is_part_of_the_product() -> None:
+    def make(b: GraphBuilder, x: Value, y: Value) -> Value:
+        gates = b.add(Activate(RELU), x), b.add(Activate(Activation(ActivationKind.TANH)), y)
+        return b.add(Activate(RELU), b.add(Binary(BinaryFunction.MUL), *gates))
+
+    graph = graph_of(make, (2, 3), (2, 3))  # the activation behind comes first
+    assert gated(graph) == ["Activate[relu]", "Activate[tanh]", "Binary[mul+relu]"]
+
+
+def test_gates_that_are_repeated_or_read_twice_or_others_take_in_stay() -> None:
+    sigmoid, mul = Activate(Activation(ActivationKind.SIGMOID)), Binary(BinaryFunction.MUL)
+
+    def repeated(b: GraphBuilder, x: Value, y: Value) -> Value:
+        return b.add(mul, x, b.add(sigmoid, y))  # of each channel, not of each element
+
+    assert gated(graph_of(repeated, (1, 4, 5, 5), (1, 4, 1, 1))) == [str(sigmoid), "Binary[mul]"]
+
+    def twice(b: GraphBuilder, x: Value, y: Value) -> dict[str, Value]:
+        gate = b.add(sigmoid, y)
+        return {"y": b.add(mul, x, gate), "gate": gate}
+
+    assert gated(graph_of(twice, (2, 3), (2, 3))) == [str(sigmoid), "Binary[mul]"]
+
+    def divided(b: GraphBuilder, x: Value, y: Value) -> Value:
+        return b.add(Binary(BinaryFunction.DIV), b.add(sigmoid, x), y)
+
+    assert gated(graph_of(divided, (2, 3), (2, 3))) == [str(sigmoid), "Binary[div]"]
+
+    def convolved(b: GraphBuilder, x: Value) -> Value:
+        return b.add(mul, x, b.add(sigmoid, convolution(b, x)))
+
+    graph = graph_of(convolved, (1, 4, 5, 5))
+    assert fused(graph) == [Epilogue(activation=sigmoid.activation)]
+    assert left(graph) == ["Convolution", "Binary"]
 
 
 def test_a_norm_takes_an_activation_and_no_second_one() -> None:

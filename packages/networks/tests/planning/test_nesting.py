@@ -1,4 +1,4 @@
-"""Which pieces of concatenations are computed where they belong, channels last."""
+"""Which pieces are computed where they are joined, and read where they are taken from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,16 @@ from plans_for_tests import Layers
 from convfind_networks import Value
 from convfind_networks.graph import Within
 from convfind_networks.layouts import LaidOut, nested
-from convfind_networks.ops import Concat, Convolution, Epilogue, Geometry, LayoutCopy, Split
+from convfind_networks.ops import (
+    Concat,
+    Convolution,
+    Epilogue,
+    Geometry,
+    LayoutCopy,
+    Reshape,
+    Slice,
+    Split,
+)
 
 X = (2, 32, 5, 7)
 
@@ -22,11 +31,11 @@ def nested_of(
     x: tuple[int, ...] = X,
     *,
     last: bool = True,
-    alignment: int = 128,
+    **how: Any,
 ) -> LaidOut:
     """Lay out a graph channels last, or first, and nest what can be."""
     graph = graph_of(lambda b, x: make(Layers(b), x), x)
-    return nested(laid_out_alike(graph, last=last), alignment=alignment)
+    return nested(laid_out_alike(graph, last=last), **how)
 
 
 def join(make: Layers, *pieces: Value) -> Value:
@@ -36,7 +45,7 @@ def join(make: Layers, *pieces: Value) -> Value:
 def places(laid_out: LaidOut) -> list[int]:
     """Return the first channels of all values that lie within others, in order."""
     names = [node.output for node in laid_out.graph.nodes]
-    return [laid_out.within[name].channel for name in names if name in laid_out.within]
+    return [laid_out.within[name].start for name in names if name in laid_out.within]
 
 
 def test_both_pieces_of_a_fire_module_lie_in_the_whole() -> None:
@@ -102,7 +111,7 @@ def test_pieces_of_a_split_are_read_where_they_lie(alignment: int, expected: lis
         return net.sum(net.convolution(one, 12, size=1), net.convolution(two, 12, groups=12))
 
     laid_out = nested_of(make, alignment=alignment)
-    assert sorted(place.channel for place in laid_out.within.values()) == expected
+    assert sorted(place.start for place in laid_out.within.values()) == expected
     assert laid_out.own_strides(next(iter(laid_out.within))) == (5 * 7 * 24, 1, 7 * 24, 24)
 
 
@@ -112,6 +121,72 @@ def test_pieces_of_a_split_that_others_read_too_are_copied() -> None:
         return {"y": net.sum(net.convolution(one, 12), net.convolution(two, 12, size=1)), "z": two}
 
     assert not nested_of(make, alignment=4).within
+
+
+def rows(net: Layers, x: Value, *sizes: int, axis: int = -1) -> tuple[Value, ...]:
+    """Return pieces of a computed value."""
+    return net.builder.add_all(Split(axis % x.type.rank, sizes), net.relu(x))
+
+
+def starts(laid_out: LaidOut) -> list[int]:
+    return sorted(place.start for place in laid_out.within.values())
+
+
+def starts_first(make: Callable[[Layers, Value], Any], x: tuple[int, ...], **how: Any) -> list[int]:
+    return starts(nested_of(make, x, last=False, **how))
+
+
+@pytest.mark.parametrize(
+    ("x", "axis", "expected"),
+    [
+        ((2, 5, 128), -1, [0, 64]),
+        ((10, 128), -1, [0, 64]),
+        ((2, 8, 5, 16), 1, [0, 4 * 80]),  # channels-first, each image has its own
+        ((1, 8, 5, 16), 1, []),  # which are pieces of one row
+        ((128,), -1, []),
+        ((2, 5, 120), -1, [0]),  # the other begins between cache lines
+        ((2, 5, 32), -1, []),  # rows of 64 bytes
+    ],
+)
+def test_halves_along_any_axis_are_read_where_they_lie(
+    x: tuple[int, ...], axis: int, expected: list[int]
+) -> None:
+    def make(net: Layers, x: Value) -> Value:
+        half = x.shape[axis] // 2
+        return net.sum(*rows(net, x, half, half, axis=axis))
+
+    assert starts_first(make, x) == expected
+    assert starts_first(make, x, convolutions=False) == expected
+
+
+def test_parts_of_rows_are_read_where_they_lie_and_every_other_element_is_copied() -> None:
+    def make(net: Layers, x: Value) -> Value:
+        y = net.relu(x)
+        parts = [slice(32, 96), slice(64, 128), slice(0, 128, 2), slice(127, 63, -1)]
+        one, *more = (net.builder.add(Slice.of(x.shape, {2: part}), y) for part in parts)
+        for other in more:
+            one = net.sum(one, other)
+        return one
+
+    assert starts_first(make, (2, 5, 128)) == [32, 64]
+
+
+def test_what_moves_no_elements_one_by_one_reads_copies() -> None:
+    def make(net: Layers, x: Value) -> dict[str, Value]:
+        one, two = rows(net, x, 64, 64)
+        return {"y": net.builder.add(Reshape((10, 64)), one), "z": net.relu(two), "two": two}
+
+    assert not starts_first(make, (2, 5, 128))
+
+
+def test_convolutions_read_and_store_apart_only_where_kernels_are_as_quick() -> None:
+    def make(net: Layers, x: Value) -> Value:
+        one, two = halves(net, x)
+        one, two = net.convolution(one, 12, size=1), net.relu(two)
+        return net.relu(join(net, one, two, net.convolution(x, 12, size=1)))
+
+    assert starts(nested_of(make, alignment=4)) == [0, 0, 12, 24]
+    assert starts(nested_of(make, alignment=4, convolutions=False)) == [12]
 
 
 def test_what_is_joined_within_a_piece_counts_from_the_whole() -> None:

@@ -73,6 +73,19 @@ def test_a_sum_behind_such_an_activation_becomes_a_node_again_too() -> None:
     assert_same_results(graph, split)
 
 
+def test_a_gate_that_kernels_lack_becomes_a_node_again() -> None:
+    selu = Activate(Activation(ActivationKind.SELU))
+
+    def make(builder: GraphBuilder, x: Value, y: Value) -> Value:
+        return builder.add(Binary(BinaryFunction.SUB), x, builder.add(selu, y))
+
+    graph = optimize(graph_of(make, (3, 5), (3, 5)))
+    assert [str(node.op) for node in graph.nodes] == ["Binary[sub+selu(b)]"]
+    split = split_activations(graph)
+    assert [str(node.op) for node in split.nodes] == ["Activate[selu]", "Binary[sub]"]
+    assert_same_results(graph, split)
+
+
 def test_activations_that_kernels_have_stay_where_they_are() -> None:
     def make(builder: GraphBuilder, x: Value) -> Value:
         make = Layers(builder)

@@ -41,7 +41,10 @@ _LINE = 16
 
 @dataclass(frozen=True, slots=True)
 class ElementMap:
-    """A function of ``functions.h``, its numbers, and the type in which it is computed."""
+    """A function of ``functions.h``, its numbers, and the type in which it is computed.
+
+    ``activates`` is the number of the input that the activation is applied to; None: the result.
+    """
 
     function: str
     arithmetic: ElementType
@@ -49,6 +52,7 @@ class ElementMap:
     b: float = 0.0
     epsilon: float = 0.0
     activation: Activation | None = None
+    activates: int | None = None
 
     def launch(self, walk: Walk, target: Target) -> Launch:
         """Return the launch along a walk: its last view is written, the others are read."""
@@ -67,9 +71,9 @@ class ElementMap:
         if self.function in _NEEDS:
             macros[_NEEDS[self.function]] = 1
         applied, numbers = activated(self.activation, self.arithmetic)
-        if applied:
-            macros |= applied
-            macros["IS_ACTIVATION" if self.function == "ACTIVATION" else "HAS_ACTIVATION"] = 1
+        macros |= applied
+        if applied and self.function != "ACTIVATION":
+            macros[f"ACTIVATES_{'RESULT' if self.activates is None else self.activates}"] = 1
         count, parts = walk.elements, 1
         if not vectors:
             four = neighbours(walk) if self.arithmetic is ElementType.FLOAT32 else 1

@@ -18,6 +18,8 @@ from convfind_operators.operand import Array, Shape
 from convfind_operators.operator import Operator, number, shape_of, word
 from convfind_operators.walk import View, Walk
 
+#: Functions of which an operand may be activated: errors of it are not magnified but by the other.
+_OF_TERMS = (BinaryFunction.ADD, BinaryFunction.SUB, BinaryFunction.MUL)
 #: Roundings that OpenCL allows a function of its library, and some of ours.
 _ROUNDINGS = 40
 
@@ -131,12 +133,14 @@ class UnaryProblem(Elementwise):
 
 @dataclass(frozen=True, kw_only=True)
 class BinaryProblem(Elementwise):
-    """``y = activation(function(a, b))``; comparisons give bool.
+    """``y = function(a, b)``, with an activation of one of them; comparisons give bool.
 
     Attributes:
         a, b: shapes, which broadcast to that of y.
         function: a `BinaryFunction`.
-        activation: behind the function; None: none.
+        activation: None: none.
+        activates: what it is applied to: ``y``, or of a sum, a difference or a product also ``a``
+            or ``b``, as in gated linear units.
     """
 
     kind: ClassVar[str] = "binary"
@@ -145,14 +149,20 @@ class BinaryProblem(Elementwise):
     b: Shape
     function: BinaryFunction
     activation: Activation | None = None
+    activates: str = "y"
 
     def __post_init__(self) -> None:
         for name in ("a", "b"):
             self._set(name, shape_of(name, getattr(self, name)))
         self._set("function", word("function", BinaryFunction, self.function))
-        if self.activation is not None:
+        if self.activation is None:
+            self._set("activates", "y")
+        else:
             self._set("activation", Activation.of(self.activation))
         super().__post_init__()
+        if self.activates not in (("y", "a", "b") if self.function in _OF_TERMS else ("y",)):
+            names = "y; of a sum, a difference or a product also a or b"
+            raise ProblemError("activates", self.activates, names)
         if self.dtype.is_float and not self.function.takes_floats:
             raise ProblemError("dtype", self.dtype, f"whole numbers for {self.function}")
         if self.function.is_logic and self.dtype is not ElementType.BOOL:
@@ -165,18 +175,24 @@ class BinaryProblem(Elementwise):
 
     @property
     def map(self) -> ElementMap:
-        """The function, and the activation behind it."""
+        """The function, and the activation of its result or of an operand."""
         name = self.function.upper().replace("-", "_")
         if name in ("AND", "OR", "XOR"):
             name = f"BITWISE_{name}"
         if name in ("MOD", "FMOD", "POW") and not self.dtype.is_float:
             name = f"WHOLE_{name}"
-        return ElementMap(name, self.dtype.arithmetic, activation=self.activation)
+        at = {"a": 0, "b": 1}.get(self.activates)
+        return ElementMap(name, self.dtype.arithmetic, activation=self.activation, activates=at)
 
     def reference(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Apply the function, then the activation."""
-        result = self.function(inputs["a"], inputs["b"])
-        return {"y": result if self.activation is None else self.activation(result)}
+        """Apply the function, and the activation before or behind it."""
+        given = {name: self._activated(name, inputs[name]) for name in ("a", "b")}
+        return {"y": self._activated("y", self.function(given["a"], given["b"]))}
+
+    def _activated(self, name: str, values: Array) -> Array:
+        if self.activation is None or self.activates != name:
+            return values
+        return self.activation(values)
 
     def allowed_error(
         self, inputs: Mapping[str, Array], results: Mapping[str, Array]
@@ -185,11 +201,14 @@ class BinaryProblem(Elementwise):
         allowed = super().allowed_error(inputs, results)
         if self.activation is None:
             return allowed
-        raw = np.abs(self.function(inputs["a"], inputs["b"]))
-        raw = np.where(np.isfinite(raw), raw, 0.0)
+        is_last = self.activates == "y"
+        raw = self.function(inputs["a"], inputs["b"]) if is_last else inputs[self.activates]
+        size = np.abs(results["y"] if is_last else self.activation(raw))
+        size = size + np.abs(np.where(np.isfinite(raw), raw, 0.0)) + 1
+        if self.function is BinaryFunction.MUL and not is_last:
+            size = size * np.abs(inputs["b" if self.activates == "a" else "a"])
         roundings = self.activation.roundings + 4
-        unit = self.dtype.arithmetic.unit_roundoff
-        return {"y": allowed["y"] + roundings * unit * (raw + np.abs(results["y"]) + 1)}
+        return {"y": allowed["y"] + roundings * self.dtype.arithmetic.unit_roundoff * size}
 
 
 @dataclass(frozen=True, kw_only=True)

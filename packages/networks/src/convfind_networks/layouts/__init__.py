@@ -10,7 +10,7 @@ from convfind_networks.layouts.assignment import (
     packed_strides,
 )
 from convfind_networks.layouts.laid_out import LaidOut, lay_out
-from convfind_networks.layouts.nesting import nested
+from convfind_networks.layouts.nesting import nested, places_in_whole
 from convfind_networks.layouts.rule import channels_last_where_possible
 
 __all__ = [
@@ -23,4 +23,5 @@ __all__ = [
     "lay_out",
     "nested",
     "packed_strides",
+    "places_in_whole",
 ]

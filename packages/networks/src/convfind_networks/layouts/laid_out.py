@@ -24,8 +24,8 @@ class LaidOut:
     """A graph, and which of its values lie channels-last; all others lie channels-first.
 
     Constants may be put down in either layout and are in no set. Values ``within`` others have
-    no memory of their own; the others are within none. Matrices that are ``turned`` lie transposed,
-    channels-first: their memory is that of what a transpose would read.
+    no memory of their own, and the others' strides; the others are within none. Matrices that are
+    ``turned`` lie transposed, channels-first: their memory is that of what a transpose would read.
     """
 
     graph: Graph
@@ -43,11 +43,7 @@ class LaidOut:
             *steps, column, row = packed_strides((*outer, columns, rows), channels_last=False)
             return (*steps, row, column)
         place = self.within.get(name)
-        if place is None:
-            return None
-        images, _, *sizes = self.graph.values[name].shape
-        shape = (images, self.graph.values[place.whole].shape[1], *sizes)
-        return packed_strides(shape, channels_last=True)
+        return None if place is None else place.strides
 
 
 def lay_out(graph: Graph, plan: LayoutPlan) -> LaidOut:

@@ -1,8 +1,8 @@
-"""`nested`: values that lie between others' channels: where they are joined to, or split from.
+"""`nested`: values that lie within others: where they are joined to, or split from.
 
 Channels last, a concatenation of channels has its pieces side by side in every pixel. A piece
 whose pixels lie as far apart as those of the whole needs no copy; so does a concatenation that
-only grows from layer to layer, as in dense blocks. Nor do pieces of a split that are only read.
+only grows from layer to layer, as in dense blocks. Nor do parts of any tensor that are only read.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from convfind_networks.graph import Graph, Node, Within
-from convfind_networks.layouts.assignment import has_layout, is_same_memory
+from convfind_networks.layouts.assignment import has_layout, is_same_memory, packed_strides
 from convfind_networks.layouts.laid_out import LaidOut
 from convfind_networks.ops import (
     Activate,
@@ -20,12 +20,17 @@ from convfind_networks.ops import (
     Concat,
     Convolution,
     Geometry,
+    Slice,
     Split,
     Unary,
 )
 
-#: Operations whose kernels read pixels that lie apart as quickly as packed ones.
+#: Operations whose kernels read rows that lie apart as quickly as packed ones.
 _READERS = (Activate, BatchNorm, Binary, Concat, Unary)
+#: Their tensors have no more axes, however many of them lie apart.
+_MOST_AXES = 6
+#: Bytes of a row from which on it is worth its beginning; pixels are shorter.
+_LONG_ROW = 128
 #: Where a piece of a 3x3 convolution begins in a pixel is a multiple of so many bytes: others
 #: have filters for which the quickest kernels store packed pixels only.
 _WHOLE_VECTORS = 128
@@ -33,21 +38,45 @@ _WHOLE_VECTORS = 128
 _MOST_TAPS = 7
 
 
-def nested(laid_out: LaidOut, *, alignment: int = 128) -> LaidOut:
+def nested(laid_out: LaidOut, *, alignment: int = 128, convolutions: bool = True) -> LaidOut:
     """Return the graph with all pieces where they belong that may be computed there.
 
     Args:
         laid_out: the graph.
-        alignment: what the bytes in front of a piece in a pixel must be a multiple of: where
-            steps of the device may begin in memory.
+        alignment: what the bytes in front of a piece must be a multiple of: where steps of the
+            device may begin in memory.
+        convolutions: whether those read and store pixels that lie apart as quickly as packed ones.
     """
-    return replace(laid_out, within=_Nesting(laid_out, alignment).result())
+    return replace(laid_out, within=_Nesting(laid_out, alignment, convolutions).result())
+
+
+def places_in_whole(laid_out: LaidOut, node: Node) -> Iterator[tuple[str, Within]]:
+    """Yield what a node joins, or takes apart, and where in the whole it belongs."""
+    graph, axis = laid_out.graph, 0
+    match node.op:
+        case Concat(axis=axis):
+            whole, pieces = node.output, node.inputs
+        case Split(axis=axis):
+            whole, pieces = node.inputs[0], node.outputs
+        case Slice(step=step) if all(one == 1 for one in step):
+            whole, pieces = node.inputs[0], node.outputs
+        case _:
+            return
+    is_last = whole in laid_out.channels_last
+    steps = packed_strides(graph.values[whole].shape, channels_last=is_last)
+    start = 0
+    if isinstance(node.op, Slice):
+        start = sum(at * step for at, step in zip(node.op.begin, steps, strict=True))
+    for name in pieces:
+        yield name, Within(whole, start, steps)
+        start += graph.values[name].shape[axis] * steps[axis]
 
 
 @dataclass(frozen=True)
 class _Nesting:
     laid_out: LaidOut
     alignment: int
+    convolutions: bool
 
     @property
     def graph(self) -> Graph:
@@ -61,45 +90,52 @@ class _Nesting:
         for node in reversed(self.graph.nodes):
             if not self._joins_channels(node):
                 continue
-            whole = found.get(node.output, Within(node.output, 0))
-            for name, channel in self._pieces(node):
-                place = replace(whole, channel=whole.channel + channel)
+            for name, own in places_in_whole(self.laid_out, node):
+                place = own.inside(found.get(node.output))
                 if (
-                    name not in found
+                    name in self.laid_out.channels_last  # lies as the whole does
+                    and name not in found
                     and name not in outputs
                     and node.inputs.count(name) == 1
-                    and all(_reads_apart(self.graph, one, name) for one in readers[name])
+                    and all(self._reads_apart(one, name) for one in readers[name])
                     and self._can_be_written(name, place)
                 ):
                     found[name] = place
         for node in self.graph.nodes:
-            if self._takes_channels_apart(node):
-                found.update(self._split(node))
+            if isinstance(node.op, (Split, Slice)) and self._is_packed(node.inputs[0]):
+                found.update(self._parts(node))
         return found
 
-    def _takes_channels_apart(self, node: Node) -> bool:
-        """Tell whether a node splits the channels of a computed value, in every pixel."""
-        whole = node.inputs[0] if node.inputs else ""
+    def _is_packed(self, name: str) -> bool:
+        """Tell whether a value is computed, into memory in the order of its layout."""
+        return name in self.graph.producers and name not in self.laid_out.turned
+
+    def _parts(self, node: Node) -> Iterator[tuple[str, Within]]:
+        """Yield the parts of a value whose readers find them in the whole."""
+        outputs = set(self.graph.outputs.values())
+        for name, place in places_in_whole(self.laid_out, node):
+            before = place.start * self.graph.values[name].dtype.itemsize
+            is_pixels = self._is_of_channels(node)
+            if (
+                name not in outputs
+                and before % self.alignment == 0
+                and _has_rows(self.laid_out, name, place.whole, 1 if is_pixels else _LONG_ROW)
+                and all(
+                    self._reads_apart(one, name, is_pixels=is_pixels)
+                    for one in self.graph.readers[name]
+                )
+            ):
+                yield name, place
+
+    def _is_of_channels(self, node: Node) -> bool:
+        """Tell whether a node splits the channels of every pixel."""
+        (whole,) = node.inputs
         return (
             isinstance(node.op, Split)
             and node.op.axis == 1
             and whole in self.laid_out.channels_last
-            and whole in self.graph.producers
             and not is_same_memory(self.graph.values[whole])
         )
-
-    def _split(self, node: Node) -> Iterator[tuple[str, Within]]:
-        """Yield the pieces of a split whose readers find them in the whole."""
-        outputs, channel = set(self.graph.outputs.values()), 0
-        for name in node.outputs:
-            value = self.graph.values[name]
-            if (
-                name not in outputs
-                and channel * value.dtype.itemsize % self.alignment == 0
-                and all(_reads_apart(self.graph, one, name) for one in self.graph.readers[name])
-            ):
-                yield name, Within(node.inputs[0], channel)
-            channel += value.shape[1]
 
     def _joins_channels(self, node: Node) -> bool:
         value = self.graph.values[node.output]
@@ -111,19 +147,11 @@ class _Nesting:
             and not is_same_memory(value)
         )
 
-    def _pieces(self, node: Node) -> Iterator[tuple[str, int]]:
-        """Yield the pieces of a concatenation that lie as it does, and their first channels."""
-        channel = 0
-        for name in node.inputs:
-            if name in self.laid_out.channels_last:
-                yield name, channel
-            channel += self.graph.values[name].shape[1]
-
     def _can_be_written(self, name: str, place: Within) -> bool:
         """Tell whether kernels are as quick that write a piece there."""
         node = self.graph.producers.get(name)
-        before = place.channel * self.graph.values[name].dtype.itemsize
-        if node is None or before % self.alignment:
+        before = place.start * self.graph.values[name].dtype.itemsize
+        if node is None or before % self.alignment or not self.convolutions:
             return False
         if isinstance(node.op, Concat):
             return self._joins_channels(node)
@@ -137,13 +165,31 @@ class _Nesting:
         is_near = set(window) == {1} or (window == (3, 3) and before % _WHOLE_VECTORS == 0)
         return is_near and _is_of_neighbours(op.geometry)
 
+    def _reads_apart(self, node: Node, name: str, *, is_pixels: bool = True) -> bool:
+        """Tell whether a node's kernels read a value as quickly where its rows lie apart."""
+        if isinstance(node.op, Convolution):
+            is_data = node.inputs[0] == name and node.inputs.count(name) == 1
+            is_quick = _is_depthwise(self.graph, node) or _is_pointwise(self.graph, node)
+            return self.convolutions and is_pixels and is_data and is_quick
+        rank = self.graph.values[node.output].type.rank
+        return isinstance(node.op, _READERS) and rank <= _MOST_AXES
 
-def _reads_apart(graph: Graph, node: Node, name: str) -> bool:
-    """Tell whether a node's kernels read a value as quickly where its pixels lie apart."""
-    if isinstance(node.op, Convolution):
-        is_data = node.inputs[0] == name and node.inputs.count(name) == 1
-        return is_data and (_is_depthwise(graph, node) or _is_pointwise(graph, node))
-    return isinstance(node.op, _READERS)
+
+def _has_rows(laid_out: LaidOut, name: str, whole: str, least: int) -> bool:
+    """Tell whether a part of a value lies there as rows of so many bytes, and not as one."""
+    is_last = name in laid_out.channels_last
+    if is_last != (whole in laid_out.channels_last):
+        return False
+    value, shape = laid_out.graph.values[name], laid_out.graph.values[whole].shape
+    order = list(range(len(shape)))
+    if is_last:
+        order.append(order.pop(1))
+    row = value.dtype.itemsize
+    for at, axis in reversed(list(enumerate(order))):
+        row *= value.shape[axis]
+        if value.shape[axis] != shape[axis]:
+            return row >= least and any(value.shape[outer] > 1 for outer in order[:at])
+    return False
 
 
 def _is_of_neighbours(step: Geometry) -> bool:

@@ -59,7 +59,7 @@ def binary(around: Surroundings, node: Node) -> Call:
     a, b = node.inputs
     shapes: dict[str, Any] = {"a": around.type(a).shape, "b": around.type(b).shape}
     operands = {"a": a, "b": b, "y": node.output}
-    how = {"function": op.function.value, **_activation(op.activation)}
+    how = {"function": op.function.value, **_activation(op.activation), "activates": op.activates}
     return operator(around, node, "binary", operands, **how, **shapes)
 
 

@@ -22,7 +22,7 @@ from convfind_networks.ops import (
 def split_activations(graph: Graph) -> Graph:
     """Return the graph with activations of their own where no kernel has them.
 
-    So is a sum that comes behind such an activation.
+    So is a sum that comes behind such an activation, or a product whose operand it is.
     """
     edit = GraphEditor(graph)
     for node in edit:
@@ -30,6 +30,9 @@ def split_activations(graph: Graph) -> Graph:
         if op is None or activation is None or is_kernels(activation):
             continue
         kind, name = edit.value(node.output).type, node.name
+        if isinstance(node.op, Binary) and node.op.activates != "y":
+            _activate_before(edit, node, node.op.activates, Activate(activation), op)
+            continue
         before = edit.result(kind, like=node.output)
         if not _adds_last(node.op):
             first = Node(op, node.inputs, (before,), name)
@@ -46,6 +49,14 @@ def split_activations(graph: Graph) -> Graph:
     return edit.graph()
 
 
+def _activate_before(edit: GraphEditor, node: Node, operand: str, first: Op, then: Op) -> None:
+    at = "ab".index(operand)
+    gate, inputs = node.inputs[at], list(node.inputs)
+    inputs[at] = edit.result(edit.value(gate).type, like=gate)
+    activated = Node(first, (gate,), (inputs[at],), node.name)
+    edit.replace([node], activated, Node(then, tuple(inputs), node.outputs, node.name))
+
+
 def _adds_last(op: Op) -> bool:
     return isinstance(op, (Convolution, Linear)) and op.epilogue.residual_last
 
@@ -58,10 +69,8 @@ def _without_activation(op: Op) -> tuple[Activation | None, Op | None]:
             if epilogue.residual_last:
                 rest = replace(rest, residual=False, residual_last=False)
             return epilogue.activation, replace(op, epilogue=rest)
-        case (
-            BatchNorm(activation=activation)
-            | GroupNorm(activation=activation)
-            | Binary(activation=activation)
-        ):
+        case Binary(activation=activation):
+            return activation, replace(op, activation=None, activates="y")
+        case BatchNorm(activation=activation) | GroupNorm(activation=activation):
             return activation, replace(op, activation=None)
     return None, None

@@ -66,7 +66,7 @@ def blocks_of(
         graph: the graph; its nodes run in their order.
         view_alignment: what the offset of a value within its block must be a multiple of.
         channels_last: the values that lie so.
-        within: values that lie between the channels of others: their blocks are the others'.
+        within: values that lie in others, whose strides they have: their blocks are the others'.
     """
     return _Sharing(graph, view_alignment, channels_last, within).result()
 
@@ -116,16 +116,17 @@ class _Sharing:
         self._of[name] = shared
 
     def _place_within(self, step: int, last: int, name: str, itemsize: int) -> None:
-        """Let a result lie between the channels of another, or where some of its own lie already.
+        """Let a result lie within another, or where some pieces of its own lie already.
 
         The whole has memory from the first of its pieces on.
         """
-        place = self._within.get(name, Within(name, 0))
-        if place.whole not in self._of:
-            nbytes = self._graph.values[place.whole].type.nbytes
-            self._of[place.whole] = _Shared(nbytes, step, last, {place.whole: 0})
-        shared = self._of[name] = self._of[place.whole]
-        shared.views[name] = shared.views[place.whole] + place.channel * itemsize
+        place = self._within.get(name)
+        whole, start = (name, 0) if place is None else (place.whole, place.start)
+        if whole not in self._of:
+            nbytes = self._graph.values[whole].type.nbytes
+            self._of[whole] = _Shared(nbytes, step, last, {whole: 0})
+        shared = self._of[name] = self._of[whole]
+        shared.views[name] = shared.views[whole] + start * itemsize
         shared.last = max(shared.last, last)
 
     def _source(self, step: int, node: Node, name: str) -> tuple[str | None, int]:
@@ -144,7 +145,7 @@ class _Sharing:
             shared = self._of.get(source)
             if shared is None or shared.is_fixed or self._graph.values[source].type != wanted:
                 continue
-            if source in self._within:  # others lie between its channels
+            if source in self._within:  # others lie between its rows
                 continue
             if (source in self._channels_last) != (name in self._channels_last):
                 continue
@@ -168,10 +169,10 @@ class _Sharing:
         """Return the bytes from a value's first element to behind its last."""
         kind = self._graph.values[name].type
         place = self._within.get(name)
-        if place is None:
+        if place is None or not kind.elements:
             return kind.nbytes
-        whole = self._graph.values[place.whole].type
-        return whole.nbytes - (whole.shape[1] - kind.shape[1]) * kind.dtype.itemsize
+        ends = zip(kind.shape, place.strides, strict=True)
+        return (1 + sum((size - 1) * step for size, step in ends)) * kind.dtype.itemsize
 
     def _is_slowest(self, name: str, axis: int) -> bool:
         """Tell whether slices along an axis of a value lie one behind the other."""

@@ -72,7 +72,7 @@ def plan_memory(
         alignment: what offsets of blocks are multiples of.
         view_alignment: what offsets of values within a block are multiples of.
         channels_last: the values that lie so.
-        within: values that lie between the channels of others.
+        within: values that lie in others.
         outputs_apart: outputs lie in memory of the caller's, where nothing else has to lie there.
 
     Returns:

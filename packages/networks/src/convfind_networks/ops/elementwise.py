@@ -153,6 +153,8 @@ _COMPARES = {
     BinaryFunction.OR,
     BinaryFunction.XOR,
 }
+#: Functions of which an operand may be activated, as in gated linear units.
+TAKES_GATES = frozenset({BinaryFunction.ADD, BinaryFunction.SUB, BinaryFunction.MUL})
 
 
 @dataclass(frozen=True)
@@ -178,9 +180,10 @@ class Unary(Op):
 
 @dataclass(frozen=True)
 class Binary(Op):
-    """A function of two elements, with NumPy's broadcasting, then an activation.
+    """A function of two elements, with NumPy's broadcasting, and an activation. Reads a and b.
 
-    Reads a and b, of one type.
+    Both are of one type. The activation is applied to what ``activates`` names: ``y``, the result,
+    or of a sum, a difference or a product also ``a`` or ``b``.
     """
 
     in_place: ClassVar[tuple[int, ...]] = (0, 1)
@@ -188,22 +191,30 @@ class Binary(Op):
 
     function: BinaryFunction
     activation: Activation | None = None
+    activates: str = "y"
 
     def infer(self, a: TensorType, b: TensorType) -> TensorType:
         """Return the type of a with the common shape, or bool for comparisons."""
+        if self.activates not in ("y", "a", "b")[: 3 if self.function in TAKES_GATES else 1]:
+            raise GraphError(f"{self.function} does not activate {self.activates}")
         if a.dtype != b.dtype and self.function is not BinaryFunction.POW:
             raise GraphError(f"{self.function} takes two tensors of one type, not {a} and {b}")
         common = a.with_shape(broadcast_shape(a.shape, b.shape))
         return common.with_dtype(np.bool_) if self.function in _COMPARES else common
 
     def evaluate(self, a: Array, b: Array) -> Array:
-        """Apply the function."""
-        result = np.asarray(_BINARY[self.function](a, b))
-        return result if self.activation is None else self.activation(result)
+        """Apply the function, and the activation before or behind it."""
+        a, b = self._activated("a", a), self._activated("b", b)
+        return self._activated("y", np.asarray(_BINARY[self.function](a, b)))
+
+    def _activated(self, name: str, x: Array) -> Array:
+        return x if self.activation is None or self.activates != name else self.activation(x)
 
     def __str__(self) -> str:
-        after = "" if self.activation is None else f"+{self.activation}"
-        return f"Binary[{self.function}{after}]"
+        if self.activation is None:
+            return f"Binary[{self.function}]"
+        of = "" if self.activates == "y" else f"({self.activates})"
+        return f"Binary[{self.function}+{self.activation}{of}]"
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from convfind_networks.ops import (
     Linear,
     Op,
 )
+from convfind_networks.ops.elementwise import TAKES_GATES
 
 
 def fuse_epilogues(graph: Graph) -> Graph:
@@ -23,7 +24,8 @@ def fuse_epilogues(graph: Graph) -> Graph:
 
     A sum may come before the activation or behind it, and is the only one.
 
-    Norms and arithmetic that no convolution takes in take activations, too.
+    Norms and arithmetic that no convolution takes in take activations, too. So does a sum or a
+    product that alone reads an activation which nothing before takes in: a gate.
 
     Biases are there already: `fold_scales` makes them.
     """
@@ -34,6 +36,9 @@ def fuse_epilogues(graph: Graph) -> Graph:
                 _fuse_activation(edit, node, node.op)
             case Binary(function=BinaryFunction.ADD, activation=None):
                 _fuse_residual(edit, node)
+    for node in edit:  # where the operations before were asked first
+        if isinstance(node.op, Binary):
+            _fuse_gate(edit, node, node.op)
     return edit.graph()
 
 
@@ -85,3 +90,21 @@ def _fuse_residual(edit: GraphEditor, node: Node) -> None:
         fused = replace(before.op, epilogue=epilogue)
         inputs = (*before.inputs, z)
         edit.replace([before, node], Node(fused, inputs, node.outputs, before.name))
+
+
+def _fuse_gate(edit: GraphEditor, node: Node, op: Binary) -> None:
+    """Let arithmetic apply the activation of an operand, once for each of its elements."""
+    kind = edit.value(node.output).type
+    if op.activation is not None or op.function not in TAKES_GATES or not kind.is_float:
+        return
+    for at, name in enumerate(node.inputs):
+        gate = edit.producer(name)
+        if gate is None or not isinstance(gate.op, Activate):
+            continue
+        if not edit.is_read_once(name) or edit.value(name).type != kind:
+            continue
+        inputs = list(node.inputs)
+        inputs[at] = gate.inputs[0]
+        fused = replace(op, activation=gate.op.activation, activates="ab"[at])
+        edit.replace([gate, node], Node(fused, tuple(inputs), node.outputs, node.name))
+        return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -13,11 +13,10 @@ from convfind.find.result import FindResult
 from convfind.find.solution import Solution
 from convfind.handle import Handle
 from convfind.solver.recipe import Recipe, memory_names
-from convfind_networks.graph import Node, Within
-from convfind_networks.layouts import LaidOut
+from convfind_networks.graph import Node
+from convfind_networks.layouts import LaidOut, places_in_whole
 from convfind_networks.lowering import Call, fuse_pairs
 from convfind_networks.memory import MemoryPlan, View, plan_memory
-from convfind_networks.ops import Concat, Split
 from convfind_networks.plan.choice import choice_of, is_estimated
 from convfind_networks.plan.constants import Constants, laid_down
 from convfind_networks.plan.plan import Plan
@@ -144,7 +143,7 @@ class _Placing:
     def __init__(self, laid_out: LaidOut, memory: MemoryPlan, solved: Sequence[_Solved]) -> None:
         self.constants = Constants()
         self._graph = laid_out.graph
-        self._within = laid_out.within
+        self._laid_out = laid_out
         self._memory = memory
         self._in_place = {one: self._pieces_in_place(one.call) for one in solved}
         self.solved = [one for one in solved if not self._is_done(one)]
@@ -172,37 +171,18 @@ class _Placing:
         return tuple(self._port(public, name) for public, name in self._graph.outputs.items())
 
     def _pieces_in_place(self, call: Call) -> frozenset[str]:
-        """Return the operands of a concatenation or a split that lie where they belong."""
-        node = call.node
-        if isinstance(node.op, Concat):
-            whole, pieces = node.output, node.inputs
-        elif isinstance(node.op, Split):
-            whole, pieces = node.inputs[0], node.outputs
-        else:
-            return frozenset()
+        """Return the operands that lie where they are joined to, or taken from."""
         names = {value: name for name, value in call.operands.items()}
-        found, offset, begin = [], 0, self._memory.views.get(whole)
-        for piece in pieces:
-            view = self._memory.views.get(piece)
-            is_there = begin and view == View(begin.block, begin.offset + offset)
-            if is_there and piece not in self._within:
-                found.append(names[piece])
-            offset += self._graph.values[piece].type.nbytes
-        return frozenset(found) | {names[piece] for piece in self._nested_pieces(whole, pieces)}
-
-    def _nested_pieces(self, name: str, pieces: Sequence[str]) -> Iterator[str]:
-        """Yield the pieces that lie between the channels of a whole, where they belong."""
-        if self._within.keys().isdisjoint(pieces):
-            return
-        whole = self._within.get(name, Within(name, 0))
-        channel = whole.channel
-        for piece in pieces:
-            if self._within.get(piece) == Within(whole.whole, channel):
-                yield piece
-            channel += self._graph.values[piece].shape[1]
+        found = set[str]()
+        for piece, place in places_in_whole(self._laid_out, call.node):
+            begin, view = map(self._memory.views.get, (place.whole, piece))
+            before = place.start * self._graph.values[piece].dtype.itemsize
+            if begin is not None and view == View(begin.block, begin.offset + before):
+                found.add(names[piece])
+        return frozenset(found)
 
     def _is_done(self, solved: _Solved) -> bool:
-        """Tell whether all pieces of a concatenation or a split lie where they belong."""
+        """Tell whether all that a call joins or takes apart lies where it belongs."""
         pieces = len(solved.call.operands) - 1
         return bool(pieces) and len(self._in_place[solved]) == pieces
 

@@ -35,14 +35,15 @@ class Posing:
     accuracy: AccuracyClass = AccuracyClass.NORMAL
 
     def laid_out(self, graph: Graph, layouts: LayoutPlan) -> LaidOut:
-        """Return a graph in these layouts, its values where kernels are as quick to store them.
+        """Return a graph in these layouts, its values where kernels are as quick with them.
 
-        Only kernels for CPUs store pixels apart.
+        Only convolutions of CPUs read and store pixels apart.
         """
-        packed = lay_out(graph, layouts)
-        if self.handle.target.kind is not DeviceKind.CPU:
-            return packed
-        return nested(packed, alignment=self.handle.session.device.step_alignment)
+        return nested(
+            lay_out(graph, layouts),
+            alignment=self.handle.session.device.step_alignment,
+            convolutions=self.handle.target.kind is DeviceKind.CPU,
+        )
 
     def calls(self, laid_out: LaidOut) -> tuple[Call, ...]:
         """Return the calls that compute a graph, in order. Raises `UnsupportedError`."""

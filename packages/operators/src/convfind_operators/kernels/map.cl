@@ -30,6 +30,7 @@
 #ifndef TAIL
 #define TAIL 0  // 1: rows are no multiples of FOUR
 #endif
+// ACTIVATES_0, ACTIVATES_1, ACTIVATES_RESULT: one of them says what CF_ACTIVATION is applied to.
 // TYPE_0, ..: elements of the inputs; IS_0, ..: those in a row: 0 one for all, 1 neighbours, 2 any distance.
 #ifndef TYPE_0
 #define TYPE_0 FLOAT32
@@ -42,7 +43,7 @@
 #define ELEMENT_0(t) all_##t
 #define ELEMENT_1(t) LOAD_STEPPED(TYPE_##t, at_##t + i, 1, 1, left)
 #define ELEMENT_2(t) LOAD_STEPPED(TYPE_##t, at_##t + i * x##t##_step, 2, x##t##_step, left)
-#define LOADED(t) const VALUE v_##t = ELEMENT(t);
+#define LOADED(t) const VALUE v_##t = GIVEN_##t(ELEMENT(t));
 #define AHEAD(t) CF_JOIN(AHEAD_, IS_##t)(t)
 #define AHEAD_OF 512  // elements
 #define AHEAD_0(t)
@@ -63,7 +64,7 @@
   }
 #define FETCHED_1(t) LOAD_FIRST(TYPE_##t, n_##t[part], at_##t + i, LEFT, 1);
 #define FETCHED_2(t) n_##t[part][0] = LOAD(TYPE_##t, at_##t + i * x##t##_step);
-#define OF_FOUR(t) const NUMBER v_##t = n_##t[part][e];
+#define OF_FOUR(t) const NUMBER v_##t = GIVEN_##t(n_##t[part][e]);
 
 #if INPUTS == 0
 #define FOR_INPUTS(what)
@@ -84,8 +85,22 @@
 #define FOR_INPUTS(what) what(0) what(1) what(2) what(3) what(4)
 #define RESULT CF_JOIN(OF_, FUNCTION)(v_0, v_1, v_2, v_3, v_4)
 #endif
-#ifdef HAS_ACTIVATION  // the function is followed by one
-#define FINISHED(value) activation_of(value CF_ACTIVATION_VALUES)
+// An activation of an input, or of the result.
+#ifdef ACTIVATES_0
+#define GIVEN_0(value) ACTIVATED(value)
+#else
+#define GIVEN_0(value) (value)
+#endif
+#ifdef ACTIVATES_1
+#define GIVEN_1(value) ACTIVATED(value)
+#else
+#define GIVEN_1(value) (value)
+#endif
+#define GIVEN_2(value) (value)
+#define GIVEN_3(value) (value)
+#define GIVEN_4(value) (value)
+#ifdef ACTIVATES_RESULT
+#define FINISHED(value) ACTIVATED(value)
 #else
 #define FINISHED(value) (value)
 #endif
