@@ -67,6 +67,43 @@ def test_a_graph_without_gradients_is_a_plan_that_follows_its_parameters() -> No
             torch.testing.assert_close(run(x), model(x), atol=1e-4, rtol=1e-4)
 
 
+class Feedforward(nn.Module):
+    """A layer of diffusion networks, whose halves are gated, and one of language models."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.both, self.after = nn.Linear(16, 128), nn.Linear(64, 16)
+        self.gate, self.up = nn.Linear(16, 24, bias=False), nn.Linear(16, 24, bias=False)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        a, g = self.both(x).chunk(2, -1)
+        y = self.after(a * nn.functional.gelu(g))
+        return y, nn.functional.silu(self.gate(x)) * self.up(x)
+
+
+def test_gates_are_part_of_their_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    networks = pytest.importorskip("convfind_networks")
+    if not hasattr(networks.Network, "compile"):
+        pytest.skip("convfind-networks makes no plans")
+    model, x, plans = Feedforward().eval(), torch.randn(2, 7, 16), list[Any]()
+    compile_network = networks.Network.compile
+
+    def compiled(*args: Any, **how: Any) -> Any:
+        plans.append(compile_network(*args, **how))
+        return plans[-1]
+
+    monkeypatch.setattr(networks.Network, "compile", compiled)
+    run = torch.compile(model, backend="convfind", options={"mode": "FAST", "keep_faster": False})
+    with torch.no_grad():
+        results, right = run(x), model.double()(x.double())
+        for got, wanted in zip(results, right, strict=True):
+            torch.testing.assert_close(got.double(), wanted, atol=1e-4, rtol=1e-4)
+    if any("no installed package" in reason for _, reason in graph_places()):
+        pytest.skip("nothing that computes the other operators is installed")
+    kinds = [task.problem.kind for task in plans[-1].schedule.tasks]
+    assert sorted(kinds) == ["binary"] * 2 + ["conv"] * 4
+
+
 def test_a_view_of_negated_numbers_is_an_input_as_any_other() -> None:
     pytest.importorskip("convfind_networks")
     model, x = Plain().eval(), torch.randn(2, 3, 8, 8)

@@ -165,9 +165,14 @@ def test_a_squeeze_and_excite_product_is_right_in_both_layouts(
 @pytest.mark.parametrize("kind", ActivationKind)
 @pytest.mark.parametrize("activates", ["a", "b"])
 def test_gates_are_right(check: Check, kind: ActivationKind, activates: str) -> None:
-    activation = Activation(kind)
-    gated = {"activation": activation, "activates": activates}
-    check(BinaryProblem(a=(3, 5, 37), b=(3, 5, 37), function=BinaryFunction.MUL, **gated))
+    problem = BinaryProblem(
+        a=(3, 5, 37),
+        b=(3, 5, 37),
+        function=BinaryFunction.MUL,
+        activation=Activation(kind),
+        activates=activates,
+    )
+    check(problem)
 
 
 @pytest.mark.parametrize("function", [BinaryFunction.ADD, BinaryFunction.SUB, BinaryFunction.MUL])
@@ -245,7 +250,13 @@ def test_problems_that_cannot_be_are_refused_in_one_line() -> None:
         BinaryProblem(a=(2,), b=(2,), function=BinaryFunction.SHIFT_LEFT)
     for function, activates in ((BinaryFunction.DIV, "a"), (BinaryFunction.MUL, "x")):
         with pytest.raises(ProblemError, match="y; of a sum, a difference or a product"):
-            BinaryProblem(a=(2,), b=(2,), function=function, activation="relu", activates=activates)
+            BinaryProblem(
+                a=(2,),
+                b=(2,),
+                function=function,
+                activation=Activation("relu"),
+                activates=activates,
+            )
     with pytest.raises(ProblemError, match="one number for each axis of x, y"):
         CastProblem(x=(3, 4), to=ElementType.BOOL, strides={"x": (1,)})
 

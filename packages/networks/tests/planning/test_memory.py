@@ -128,6 +128,21 @@ def conv(
     return b.add(op, x, b.constant(w, np.float32), *([] if z is None else [z]))
 
 
+def test_a_whole_is_not_overwritten_before_its_parts_are_read() -> None:
+    def make(b: GraphBuilder, x: Value) -> Value:
+        whole = b.add(TANH, x)
+        parts = b.add_all(Split(1, (32, 32)), whole)
+        changed = b.add(Activate(Activation(ActivationKind.SIGMOID)), whole)
+        product = b.add(Binary(BinaryFunction.MUL), *parts)
+        return b.add(Concat(1), changed, product)
+
+    graph = graph_of(make, (4, 64))
+    plan = planned_channels_last(graph)
+    whole, parts = graph.nodes[0].output, graph.nodes[1].outputs
+    assert {plan.views[name].block for name in parts} == {plan.views[whole].block}
+    assert [plan.views[name].offset for name in parts] == [0, 128]
+
+
 @pytest.mark.parametrize("path", LIGHT_MODELS, ids=lambda path: path.stem)
 def test_light_models_need_little_more_than_the_lower_bound(path: Path) -> None:
     plan = plan_memory(Network.from_onnx(path).optimized())

@@ -11,14 +11,16 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from networks_for_tests import exported, onnx_model
-from plans_for_tests import inputs_of
+from networks_for_tests import exported, graph_of, onnx_model
+from plans_for_tests import Layers, compiled, inputs_of
 from torch import nn
 
 from convfind.device.target import DeviceKind
 from convfind.handle import Handle
-from convfind_networks import Network, evaluate
+from convfind_networks import GraphBuilder, Network, Value, evaluate
 from convfind_networks.layouts import channels_last_where_possible
+from convfind_networks.ops import Activate, Activation, ActivationKind, Binary, BinaryFunction
+from convfind_networks.passes import optimize
 from convfind_networks.plan import Plan
 from convfind_networks.plan.posing import Posing
 
@@ -42,6 +44,8 @@ class Gated(nn.Module):
         self.linear, self.gate, self.is_first = nn.Linear(24, 128), GATES[gate], first
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        a: torch.Tensor
+        b: torch.Tensor
         a, b = self.linear(x).chunk(2, dim=-1)
         return self.gate(a) * b if self.is_first else a * self.gate(b)
 
@@ -110,6 +114,24 @@ def test_gates_of_onnx_are_steps_of_their_products(handle: Handle, tmp_path: Pat
     check(plan, network, handle, tmp_path, 1e-4)
 
 
+def test_powers_are_computed_beside_what_they_were_fused_into(handle: Handle) -> None:
+    power = Activate(Activation(ActivationKind.POWER, (3.0, 1.0, 1.5)))
+
+    def make(builder: GraphBuilder, x: Value) -> Value:
+        y = builder.add(power, Layers(builder).convolution(x, 4))
+        product = builder.add(Binary(BinaryFunction.MUL), x, builder.add(power, x))
+        return builder.add(Binary(BinaryFunction.SUB), y, product)
+
+    graph = optimize(graph_of(make, (2, 4, 5, 5)))
+    assert graph.count("Activate") == 0
+    inputs = inputs_of(graph)
+    inputs = {name: np.tanh(x) for name, x in inputs.items()}  # whose powers are numbers
+    (got,), (right,) = (
+        one.values() for one in (compiled(handle, graph).run(inputs), evaluate(graph, inputs))
+    )
+    np.testing.assert_allclose(got, right, rtol=1e-4, atol=1e-4)
+
+
 class Images(nn.Module):
     """nn.GLU over the channels of a convolution."""
 
@@ -118,7 +140,8 @@ class Images(nn.Module):
         self.convolution, self.last = nn.Conv2d(3, 128, 3, padding=1), nn.Conv2d(64, 4, 3)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.last(nn.functional.glu(self.convolution(x), dim=1))
+        y: torch.Tensor = self.last(nn.functional.glu(self.convolution(x), dim=1))
+        return y
 
 
 @pytest.mark.parametrize("channels_last", [False, True])

@@ -49,7 +49,7 @@ def compile_graph(
     accuracy = enum_value("accuracy", AccuracyClass, accuracy)
     posing = Posing(network, handle, frozenset(allow_tf32), deterministic, accuracy)
     indices = index_sizes(graph)  # before tuples of them become sums
-    graph = fuse_attention(split_activations(decompose(graph)), posing.wants)
+    graph = fuse_attention(decompose(split_activations(graph)), posing.wants)
     if handle.target.kind is DeviceKind.GPU:  # which small products do not fill
         graph = join_projections(graph)
     if channels_last is None:
