@@ -97,7 +97,7 @@ class Lines(Operator):
 
     @property
     def activation_of_lines(self) -> Activation | None:
-        """What ends the results, if they are lines."""
+        """The activation that ends results that are lines; None: there is none."""
         return None
 
     @property
