@@ -8,6 +8,7 @@ from typing import Any
 
 from convfind.problem import ConvProblem
 from convfind.types import Layout
+from convfind_networks.errors import GraphError
 from convfind_networks.graph import Graph, Node
 from convfind_networks.lowering.activation import kernel_activation
 from convfind_networks.lowering.call import Call, Surroundings
@@ -15,16 +16,20 @@ from convfind_networks.ops import Convolution, Epilogue, LayoutCopy, Linear
 
 
 def convolution(around: Surroundings, node: Node) -> Call:
-    """Lower a convolution."""
+    """Lower a convolution: a constant lies as what it is convolved with."""
     op = node.op
     assert isinstance(op, Convolution)
     x, w = node.inputs[:2]
     rank = around.type(x).rank - 2
+    x_last = around.is_last(w if around.is_constant(x) else x)
+    w_last = around.is_last(x if around.is_constant(w) else w)
+    if x_last != w_last:
+        raise GraphError("computed weights that do not lie as x does")
     problem = op.geometry.problem(
         around.type(x).shape,
         around.type(w).shape,
         dtype=around.dtype(x),
-        channels_last=around.is_last(x),
+        channels_last=x_last,
         y_layout=Layout.of(rank, channels_last=around.is_last(node.output)),
         x_strides=around.laid_out.own_strides(x),
         y_strides=around.laid_out.own_strides(node.output),
