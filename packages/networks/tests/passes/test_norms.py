@@ -123,6 +123,21 @@ def test_what_is_no_norm_stays(formula: Formula) -> None:
     assert not any(isinstance(node.op, (LayerNorm, RMSNorm)) for node in imported(formula).nodes)
 
 
+def of_images(x: Tensor, _: Tensor, __: Tensor) -> Tensor:
+    return without_factor(x.view(2, 5, 4, 6), x, x).view(x.shape)
+
+
+def of_positions(x: Tensor, _: Tensor, __: Tensor) -> Tensor:
+    images = x.view(2, 5, 4, 6)
+    return (images / (images.square().mean((2, 3), keepdim=True) + 1e-5).sqrt()).view(x.shape)
+
+
+@pytest.mark.parametrize(("formula", "count"), [(of_images, 1), (of_positions, 0)])
+def test_norms_over_positions_of_images_stay_formulas(formula: Formula, count: int) -> None:
+    nodes = imported(formula).nodes
+    assert sum(isinstance(node.op, RMSNorm) for node in nodes) == count
+
+
 def test_a_factor_that_is_no_constant_stays() -> None:
     nodes = imported(of_rows).nodes
     assert sum(isinstance(node.op, RMSNorm) for node in nodes) == 1

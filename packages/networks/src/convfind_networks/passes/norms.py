@@ -21,6 +21,8 @@ from convfind_networks.ops import (
 from convfind_networks.tensor_type import TensorType
 
 _Norm = LayerNorm | RMSNorm
+#: Axes of an image, at least.
+_IMAGE = 4
 
 
 def recognize_norms(graph: Graph) -> Graph:
@@ -143,12 +145,16 @@ class _Reader:
         return is_power and self._number(node.inputs[1]) == 2
 
     def _axis(self, mean: Node) -> int | None:
-        """Return the axis from which on a node takes the mean, of all elements of a row."""
+        """Return the axis from which on a node takes the mean, of all elements of a row.
+
+        Those over positions of images stay formulas, which are computed in any layout.
+        """
         rank = self._type(mean.inputs[0]).rank
         match mean.op:
             case Reduce(function=ReduceFunction.MEAN, axes=axes, keepdims=True) if axes:
                 axis = min(axes)
-                return axis if sorted(axes) == list(range(axis, rank)) else None
+                are_rows = axis == rank - 1 or rank < _IMAGE
+                return axis if are_rows and sorted(axes) == list(range(axis, rank)) else None
         return None
 
     def _norm_before(self, name: str) -> Node | None:
