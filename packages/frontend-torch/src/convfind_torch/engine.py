@@ -134,9 +134,10 @@ class Engine:
         for one in asked:
             batches[one.place, one.policy].append(one.problem)
         for (place, policy), problems in batches.items():
-            fields = _keywords(policy)
+            fields, count = _keywords(policy), len(set(problems))
             if policy.time_budget is not None:
-                fields["time_budget"] = policy.time_budget * len(set(problems))
+                fields["time_budget"] = policy.time_budget * count
+            _LOG.info("%d problems are found on %s", count, place.handle.target.name)
             with place.lock, suppress(ConvfindError):
                 found = place.handle.find_all(problems, policy.mode, **fields)
                 for problem, result in found.items():
