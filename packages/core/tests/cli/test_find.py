@@ -66,11 +66,15 @@ def test_every_way_to_name_a_problem(shell: Any, problem: list[str]) -> None:
 def test_every_option_of_the_problem_is_heard(shell: Any) -> None:
     words = (
         "--x 2,4,9,8 --w 6,2,3,3 --stride 2,1 --padding 1,0 --dilation 1,2 --groups 2 "
-        "--dtype float16 --layout nhwc --deterministic --allow-tf32 --accuracy strict"
+        "--layout nhwc --deterministic --allow-tf32 --accuracy strict"
     )
     document = shell.json("explain", *words.split())
     assert document["problem"] == (
-        "fwd-2x4x9x8-6x2x3x3-s2x1-p1x0-d1x2-g2-NHWC-float16_deterministic:1_tf32:1_accuracy:strict"
+        "fwd-2x4x9x8-6x2x3x3-s2x1-p1x0-d1x2-g2-NHWC-float32_deterministic:1_tf32:1_accuracy:strict"
+    )
+    narrow = shell.json("explain", *words.split(), "--dtype", "float16")
+    assert narrow["problem"] == (
+        "fwd-2x4x9x8-6x2x3x3-s2x1-p1x0-d1x2-g2-NHWC-float16_deterministic:1_accuracy:strict"
     )
     transposed = "--x 1,4,5,5 --w 4,3,3,3 --transpose --stride 2 --output-padding 1"
     assert shell.json("explain", *transposed.split())["problem"].startswith(
