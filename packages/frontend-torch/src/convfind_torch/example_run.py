@@ -24,24 +24,27 @@ def asked_in(model: nn.Module, inputs: Any, options: Options) -> list[Asked]:
         options: how the convolutions are found.
     """
     arguments = inputs if isinstance(inputs, tuple) else (inputs,)
+    asked = list[Asked]()
     modes = {module: module.training for module in model.modules()}
     model.eval()
     try:
-        with _Listener(options) as listener:
+        with _Listener(options, asked):
             model(*arguments)
     finally:
         for module, mode in modes.items():
             module.training = mode
-    return listener.asked
+    return asked
 
 
 class _Listener(TorchFunctionMode):
-    """Hears of PyTorch's functions, above autocast and autograd, and lets them run."""
+    """Hears of PyTorch's functions, above autocast and autograd, and lets them run.
 
-    def __init__(self, options: Options) -> None:
+    It keeps no tensors, which are as large as all that training keeps.
+    """
+
+    def __init__(self, options: Options, asked: list[Asked]) -> None:
         super().__init__()
-        self._options = options
-        self.asked = list[Asked]()  # no tensors, which are as large as all that training keeps
+        self._options, self._asked = options, asked
 
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -49,6 +52,6 @@ class _Listener(TorchFunctionMode):
         named = kwargs or {}
         if is_convolution(function):
             call = called_for(graph_module(function, self._options), args, named)
-            asked = map(engine().asked, () if call is None else with_its_gradients(call))
-            self.asked.extend(one for one in asked if one is not None)
+            found = map(engine().asked, () if call is None else with_its_gradients(call))
+            self._asked.extend(one for one in found if one is not None)
         return function(*args, **named)
