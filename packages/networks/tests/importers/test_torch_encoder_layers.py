@@ -110,7 +110,7 @@ class Attending(nn.Module):
         v: Tensor | None = None,
     ) -> tuple[Tensor, ...]:
         own = self.layer
-        found = torch._native_multi_head_attention(
+        found: tuple[Tensor, ...] = torch._native_multi_head_attention(
             *(q, q if k is None else k, q if v is None else v, WIDTH, HEADS),
             *(own.in_proj_weight, own.in_proj_bias, own.out_proj.weight, own.out_proj.bias),
             mask,
