@@ -8,10 +8,10 @@ from typing import Self
 
 from convfind.device.target import Target
 from convfind.solver.recipe import Argument, BufferArg, Launch, Memory, i32, i64
+from convfind_operators.channel_rows import ChannelRows
 from convfind_operators.element_type import ElementType
 from convfind_operators.launching import GROUP, IN_FOURS, activated, has_vectors, kernel, number
 from convfind_operators.normalization import GroupNormProblem
-from convfind_operators.walk import View, Walk
 
 #: Elements of a group from which two launches are worth it, unless its channels are no whole loads.
 _LONG = 2**15
@@ -22,7 +22,6 @@ _WIDE_BYTES, _HELD = 256, 8
 #: Work-groups that a unit is to have for moments, and pieces of an image at most, as each of those
 #: for results merges them; how many of these.
 _MOMENTS_OF_UNIT, _MOST_PIECES, _RESULTS_OF_UNIT = 2, 64, 8
-_MOST_POSITIONS = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,47 +30,38 @@ class SharedChannelGroups:
 
     Attributes:
         problem: the norm.
-        images: steps of images in x and in y.
-        positions: those of positions.
-        count: positions of an image.
+        rows: where its channels lie.
         four: neighbouring channels of a work-item.
         columns: channels of a work-group.
     """
 
     problem: GroupNormProblem
-    images: tuple[int, int]
-    positions: tuple[int, int]
-    count: int
+    rows: ChannelRows
     four: int
     columns: int
 
     @classmethod
     def of(cls, problem: GroupNormProblem, target: Target) -> Self | None:
         """Return the shares of a problem, or None where one launch is as good."""
-        x, scale, bias, y = problem.operands
         share = problem.x[1] // problem.groups
-        steps = (x.strides[1], y.strides[1], scale.strides[0], bias.strides[0])
-        if has_vectors(target) or steps != (1, 1, 1, 1) or target.max_work_group < GROUP:
+        if has_vectors(target) or target.max_work_group < GROUP:
             return None
         if problem.dtype not in IN_FOURS or share > _MOST_SHARED:
             return None
-        spatial = range(2, len(problem.x))
-        walk = Walk(problem.x, (View.of(x), View.of(y)))
-        walk = walk.along([at for at in spatial if problem.x[at] != 1]).merged()
-        if len(walk.sizes) != 1 or walk.length > _MOST_POSITIONS:
+        rows = ChannelRows.of(problem)
+        if rows is None:
             return None
-        places = (walk.views[0].steps[0], walk.views[1].steps[0])
-        lines = (problem.x[1], x.strides[0], y.strides[0], *places)
+        lines = (problem.x[1], *rows.images, *rows.positions)
         widths = (8, 4) if problem.dtype.size == 2 else (4,)
         four = next((one for one in widths if not any(line % one for line in lines)), 0)
-        if not four or (walk.length * share < _LONG and not share % 4):
+        if not four or (rows.count * share < _LONG and not share % 4):
             return None
         # Work-groups begin where a load and a group do.
         part = math.lcm(four, share)
         columns = max(_WIDE_BYTES // problem.dtype.size // part, 1) * part
         if columns > GROUP * four:
             return None
-        return cls(problem, (x.strides[0], y.strides[0]), places, walk.length, four, columns)
+        return cls(problem, rows, four, columns)
 
     @property
     def nbytes(self) -> int:
@@ -95,9 +85,10 @@ class SharedChannelGroups:
             "GROUP": GROUP,
             **applied,
         }
-        (x_n, y_n), (x_p, y_p), moments = self.images, self.positions, BufferArg(Memory.WORKSPACE)
-        share = channels // problem.groups
-        common = tuple(map(i32, (self.count, channels, share, self.columns, pieces, per_piece)))
+        (x_n, y_n), (x_p, y_p) = self.rows.images, self.rows.positions
+        moments = BufferArg(Memory.WORKSPACE)
+        sizes = (self.rows.count, channels, channels // problem.groups, self.columns)
+        common = tuple(map(i32, (*sizes, pieces, per_piece)))
         summed: tuple[Argument, ...] = (BufferArg("x"), moments, i64(x_n), i64(x_p), *common)
         written: tuple[Argument, ...] = (
             *(*map(BufferArg, ("x", "scale", "bias", "y")), moments),
@@ -117,5 +108,5 @@ class SharedChannelGroups:
     def _divided(self, most: int) -> tuple[int, int]:
         """Return positions of a work-group, whose items have some each, and work-groups so."""
         rows = GROUP // (min(self.columns, self.problem.x[1]) // self.four)
-        each = max(rows * _HELD, -(-self.count // max(most, 1)))
-        return each, -(-self.count // each)
+        each = max(rows * _HELD, -(-self.rows.count // max(most, 1)))
+        return each, -(-self.rows.count // each)
