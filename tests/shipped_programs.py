@@ -8,10 +8,14 @@ from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from itertools import product
+from typing import Any
+
+import pytest
 
 from convfind.device.target import Target
 from convfind.plugins.registry import default_registry
 from convfind.problem import ConvProblem
+from convfind.problem.activation import Activation
 from convfind.solver.kernel_spec import Program
 from convfind.types import AccuracyClass, DataType, Direction, Layout
 
@@ -159,3 +163,20 @@ def kind_of(program: Program) -> Hashable:
     """A source with what decides about its instructions."""
     macros = (m for m in program.defines if "TYPE" in m[0] or _OWN.search(m[0]))
     return (program.source, *macros)
+
+
+def operators_programs(target: Target) -> set[Program]:
+    """Return the programs of some operators: norms shared by work-groups, embeddings, gates."""
+    operators: Any = pytest.importorskip("convfind_operators")
+    image, heads, gated = (2, 320, 64, 64), (1, 512, 16, 128), (2, 4096, 1280)
+    narrow: dict[str, Any] = {"dtype": "float16"}
+    silu = {"activation": Activation("silu")}
+    norm, factors = {"groups": 32, **silu}, {"cos": (512, 1, 128), "sin": (512, 1, 128)}
+    problems = (
+        operators.GroupNormProblem(x=image, channels_last=True, **norm, **narrow),
+        operators.GroupNormProblem(x=(2, 12, 130, 130), groups=3, channels_last=True),
+        operators.RotaryProblem(x=heads, **factors, **narrow),
+        operators.BinaryProblem(a=gated, b=gated, function="mul", **silu, activates="a"),
+    )
+    solved = (operators.solver_of(one, target).solution(one, target) for one in problems)
+    return {program for recipe in solved for program in recipe.programs}

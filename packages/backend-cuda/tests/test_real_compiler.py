@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from shipped_programs import NVIDIA_ARCHITECTURES, kind_of, programs_of, shared_out
+from shipped_programs import (
+    NVIDIA_ARCHITECTURES,
+    kind_of,
+    operators_programs,
+    programs_of,
+    shared_out,
+)
 
 from convfind.checking import comparer, fingerprints
 from convfind.cli import build_program
@@ -150,6 +156,19 @@ def test_attention_compiles_and_spills_nothing(
         (kernel,) = figures_in(compiler.build_log(program)).values()
         assert kernel.spilled <= _FEW
         assert not kernel.is_serialized
+
+
+@pytest.mark.parametrize("arch", NVIDIA_ARCHITECTURES)
+def test_kernels_of_operators_compile_and_spill_little(arch: str) -> None:
+    from convfind_backend_cuda.compiler import Compiler
+    from convfind_backend_cuda.target import absent
+
+    target = absent(arch)
+    compiler = Compiler(target)
+    for program in operators_programs(target):
+        compiler.compile(program)
+        kernels = figures_in(compiler.build_log(program)).values()
+        assert all(one.spilled is not None and one.spilled <= _FEW for one in kernels)
 
 
 @pytest.mark.parametrize("arch", NVIDIA_ARCHITECTURES)

@@ -10,6 +10,7 @@ from shipped_programs import (
     AMD_ARCHITECTURES,
     has_own_instructions,
     kind_of,
+    operators_programs,
     programs_of,
     shared_out,
 )
@@ -78,6 +79,19 @@ def test_every_kernel_compiles_and_none_spills(arch: str, hiprtc: CompilePool) -
                 spilled.append((kernel.name, kernel.scratch, program.defines))
     assert programs
     assert not spilled
+
+
+@pytest.mark.parametrize("arch", TELLING)
+def test_kernels_of_operators_compile_and_none_spills(arch: str, hiprtc: CompilePool) -> None:
+    from convfind_backend_hip.compiler import Compiler
+    from convfind_backend_hip.target import absent
+
+    target = absent(arch)
+    compiler = Compiler(target, hiprtc)
+    for program in operators_programs(target):
+        for kernel in kernels_of(compiler.opened(program, compiler.compile(program))):
+            assert kernel.local_memory <= target.local_memory
+            assert not kernel.scratch, (kernel.name, program.defines)
 
 
 def test_an_error_comes_with_the_compilers_log(hiprtc: CompilePool) -> None:

@@ -20,7 +20,6 @@ from convfind_networks.ops import (
 )
 from convfind_networks.tensor_type import TensorType
 
-_Norm = LayerNorm | RMSNorm
 #: Axes of an image, at least.
 _IMAGE = 4
 
@@ -62,15 +61,14 @@ class _Reader:
         return None
 
     def _made(self, node: Node, x: str, axis: int, epsilon: float, mean: object) -> Node:
-        kind = self._type(x)
-        centred, op = self._producer(x, Binary(BinaryFunction.SUB)), RMSNorm(axis, epsilon)
-        made: _Norm = op
-        if centred is not None:
-            before = self.edit.producer(centred.inputs[1])
-            if before is not None and before.op == mean and before.inputs[0] == centred.inputs[0]:
-                x, made = centred.inputs[0], LayerNorm(axis, epsilon)
+        kind, centred = self._type(x), self._producer(x, Binary(BinaryFunction.SUB))
         ones = self.edit.constant(np.ones(kind.shape[axis:], kind.dtype), like=node.output)
-        return Node(made, (x, ones), node.outputs, node.name)
+        before = None if centred is None else self.edit.producer(centred.inputs[1])
+        if centred is not None and before is not None:
+            whole = centred.inputs[0]
+            if before.op == mean and before.inputs == (whole,):
+                return Node(LayerNorm(axis, epsilon), (whole, ones), node.outputs, node.name)
+        return Node(RMSNorm(axis, epsilon), (x, ones), node.outputs, node.name)
 
     def narrowed(self, node: Node) -> Node | None:
         """Return a norm of the narrow type whose elements a norm computes in a wider one."""

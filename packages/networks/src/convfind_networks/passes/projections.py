@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -30,29 +30,24 @@ def join_projections(graph: Graph) -> Graph:
 def _join(edit: GraphEditor, node: Node) -> None:
     op = node.op
     assert isinstance(op, Attention)
-    siblings = defaultdict[str, list[int]](list)  # inputs of the attention by what they are made of
-    for number in range(len(_PARTS)):
-        before = _projection(edit, node, number)
-        if before is not None:
-            siblings[before.inputs[0]].append(number)
-    for x, numbers in siblings.items():
-        if len(numbers) < 2:
-            continue
-        made = [edit.producer(node.inputs[number]) for number in numbers]
-        layers = [one for one in made if one is not None]
-        widths = [edit.value(one.inputs[1]).shape[0] for one in layers]
-        views = _in_one(op, numbers, widths)
-        if views is None:
-            continue
-        result = _joined(edit, x, layers, widths)
-        inputs = list(node.inputs)
-        for number in numbers:
-            inputs[number] = result.output
-        q, k, v = (views.get(name, getattr(op, name)) for name in _PARTS)
-        op = replace(op, q=q, k=k, v=v)
-        joined = Node(op, tuple(inputs), node.outputs, node.name)
-        edit.replace([*layers, node], result, joined)
-        node = joined
+    made = {number: _projection(edit, node, number) for number in range(len(_PARTS))}
+    layers = {number: layer for number, layer in made.items() if layer is not None}
+    read = Counter(layer.inputs[0] for layer in layers.values())
+    x = next((name for name, count in read.items() if count > 1), None)
+    if x is None:
+        return
+    siblings = {number: layer for number, layer in layers.items() if layer.inputs[0] == x}
+    widths = [edit.value(layer.inputs[1]).shape[0] for layer in siblings.values()]
+    views = _in_one(op, list(siblings), widths)
+    if views is None:
+        return
+    result = _joined(edit, x, list(siblings.values()), widths)
+    inputs = list(node.inputs)
+    for number in siblings:
+        inputs[number] = result.output
+    q, k, v = (views.get(name, getattr(op, name)) for name in _PARTS)
+    joined = Node(replace(op, q=q, k=k, v=v), tuple(inputs), node.outputs, node.name)
+    edit.replace([*siblings.values(), node], result, joined)
 
 
 def _projection(edit: GraphEditor, node: Node, number: int) -> Node | None:

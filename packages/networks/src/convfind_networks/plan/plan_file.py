@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from convfind.plugins.registry import Registry
     from convfind_networks.plan.plan import Plan
 
-_FORMAT = 2
+_FORMAT = 3
 _METADATA, _CHECKSUM = "convfind_plan", "convfind_checksum"
 #: NumPy's letters for kinds of numbers; V is what it has for those of ml_dtypes.
 _KINDS = "biufV"
